@@ -1,0 +1,191 @@
+//! `weft_engine_*`.
+
+use super::guard::{Handle, Sized_, guard, guard_or, read_sized, write_sized};
+use super::host::HostExecutor;
+use super::types::*;
+use crate::engine::{Engine, Options, Workers};
+use crate::error::Status;
+use crate::retain::Retention;
+use core::mem::{offset_of, size_of};
+use std::sync::Arc;
+use std::time::Duration;
+
+// SAFETY: repr(C), size first, integers and pointers only.
+unsafe impl Sized_ for weft_engine_options {
+    const LEAST: usize = offset_of!(weft_engine_options, max_memory);
+}
+
+// SAFETY: repr(C), size first, integers only.
+unsafe impl Sized_ for weft_engine_info {
+    const LEAST: usize = offset_of!(weft_engine_info, streams_done);
+}
+
+fn defaults() -> weft_engine_options {
+    let options = Options::default();
+    weft_engine_options {
+        struct_size: size_of::<weft_engine_options>(),
+        executor: core::ptr::null(),
+        threads: 0,
+        max_running: options.max_running,
+        max_memory: options.max_memory,
+        retention: WEFT_RETAIN_BOUNDED,
+        overload_ms: options.overload_ms,
+        retain_bytes: options.retain_bytes,
+    }
+}
+
+/// Fills options with the defaults of this version: `struct_size` is set too, so it must not be
+/// larger than the caller's struct. NULL is ignored. Any thread.
+///
+/// # Safety
+/// `options` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_engine_options_init(options: *mut weft_engine_options) {
+    // SAFETY: the caller's promise.
+    unsafe { super::guard::out(options, defaults()) }
+}
+
+/// Makes an engine. `options` may be NULL for the defaults. Starts no thread. Any thread.
+/// `WEFT_E_INVALID`: an option out of range, an executor without `post`.
+///
+/// # Safety
+/// `options` is NULL or valid as its size says, with an executor that is NULL or valid;
+/// `engine` is valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_engine_new(
+    options: *const weft_engine_options,
+    engine: *mut *mut weft_engine,
+) -> weft_status {
+    guard(|| {
+        if engine.is_null() {
+            return Err(Status::Invalid);
+        }
+        let given = if options.is_null() {
+            defaults()
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { read_sized(options, defaults()) }?
+        };
+        let workers = if given.executor.is_null() {
+            match given.threads {
+                0 => Workers::Inline,
+                count => Workers::Threads(count),
+            }
+        } else {
+            // SAFETY: the caller's promise.
+            Workers::Host(Box::new(unsafe { HostExecutor::copy(given.executor) }?))
+        };
+        let options = Options {
+            workers,
+            max_running: given.max_running,
+            max_memory: given.max_memory,
+            retention: Retention::from_c(given.retention)?,
+            retain_bytes: given.retain_bytes,
+            overload_ms: given.overload_ms,
+        };
+        let made = Engine::new(options)?;
+        // SAFETY: checked above.
+        unsafe { engine.write(Handle::into_raw(made)) };
+        Ok(WEFT_OK)
+    })
+}
+
+/// What the engine has done and holds. Any thread; the figures are each right, not of one instant.
+///
+/// # Safety
+/// `engine` is NULL or a live engine; `info` is NULL or valid as its size says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_engine_stats(
+    engine: *const weft_engine,
+    info: *mut weft_engine_info,
+) -> weft_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let engine = unsafe { Handle::<Arc<Engine>>::get(engine) }?;
+        let s = engine.stats();
+        // SAFETY: the caller's promise.
+        unsafe {
+            write_sized(info, |struct_size| weft_engine_info {
+                struct_size,
+                streams_begun: s.streams_begun,
+                streams_done: s.streams_done,
+                streams_failed: s.streams_failed,
+                streams_cancelled: s.streams_cancelled,
+                streams_live: s.streams_live,
+                refused_memory: s.refused_memory,
+                refused_overload: s.refused_overload,
+                overload_lowered: s.overload_lowered,
+                bytes_in: s.bytes_in,
+                bytes_out: s.bytes_out,
+                segments_inline: s.segments_inline,
+                segments_tasks: s.segments_tasks,
+                segments_refused: s.segments_refused,
+                posts_refused: s.posts_refused,
+                tasks_outstanding: s.tasks_outstanding,
+                tasks_peak: s.tasks_peak,
+                segments_queued: s.segments_queued,
+                cpu_ns: s.cpu_ns,
+                queue_ns: s.queue_ns,
+                memory: s.memory,
+                memory_peak: s.memory_peak,
+                memory_idle_encoders: s.memory_idle_encoders,
+                memory_idle_buffers: s.memory_idle_buffers,
+                encoders_idle: s.encoders_idle,
+                encoders_running: s.encoders_running,
+                encoders_made: s.encoders_made,
+                threads: s.threads,
+            })
+        }?;
+        Ok(WEFT_OK)
+    })
+}
+
+/// Gives all idle encoders and buffers back to the system. Any thread.
+///
+/// # Safety
+/// `engine` is NULL or a live engine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_engine_trim(engine: *mut weft_engine) -> weft_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        unsafe { Handle::<Arc<Engine>>::get(engine) }?.trim();
+        Ok(WEFT_OK)
+    })
+}
+
+/// Stops the engine: begin answers `WEFT_E_SHUTDOWN` from now on, what is queued is dropped and its
+/// streams fail with `WEFT_E_SHUTDOWN`, segments that run are let finish. Waits up to `timeout_ms`
+/// for the last task and for weft's own threads; `WEFT_AGAIN` when some are left, and it may be
+/// called again. With 0 it does not wait. Any thread, but not from inside a task or a callback.
+///
+/// # Safety
+/// `engine` is NULL or a live engine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_engine_shutdown(
+    engine: *mut weft_engine,
+    timeout_ms: u32,
+) -> weft_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let engine = unsafe { Handle::<Arc<Engine>>::get(engine) }?;
+        let ended = engine.shutdown(Duration::from_millis(timeout_ms.into()));
+        Ok(if ended { WEFT_OK } else { WEFT_AGAIN })
+    })
+}
+
+/// Shuts the engine down without waiting and frees the handle. Streams, queues and tasks may
+/// outlive it. NULL is ignored. Any thread.
+///
+/// # Safety
+/// `engine` is NULL or a live engine, which is not used afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_engine_free(engine: *mut weft_engine) {
+    // SAFETY: the caller's promise.
+    if let Ok(live) = unsafe { Handle::<Arc<Engine>>::get(engine.cast_const()) } {
+        guard_or((), || {
+            live.shutdown(Duration::ZERO);
+        });
+    }
+    // SAFETY: the caller's promise.
+    unsafe { Handle::<Arc<Engine>>::free(engine) }
+}
