@@ -480,12 +480,13 @@ weft_status weft_stream_poll(struct weft_stream *stream,
 
 // Waits until there is news since the last `WEFT_AGAIN` (`WEFT_OK`), or until `timeout_ms` has
 // passed (`WEFT_AGAIN`; `UINT32_MAX` waits for ever). For owners without a loop; a stream with a
-// queue answers `WEFT_E_STATE`. May compress a segment meanwhile, where the host refused every
+// queue, and one that has nothing under way that could become news, answer `WEFT_E_STATE`. May compress a segment meanwhile, where the host refused every
 // post. The owner's thread.
 //
 // # Safety
 // `stream` is NULL or live and not in use.
-weft_status weft_stream_wait(struct weft_stream *stream, uint32_t timeout_ms);
+weft_status weft_stream_wait(struct weft_stream *stream,
+                             uint32_t timeout_ms);
 
 // What the stream has done. The owner's thread.
 //

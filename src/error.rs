@@ -10,7 +10,7 @@ macro_rules! statuses {
 
         impl Status {
             /// The number that C sees.
-            pub fn code(self) -> i32 {
+            pub const fn code(self) -> i32 {
                 match self { $(Status::$name => $code,)* }
             }
 

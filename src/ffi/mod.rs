@@ -12,4 +12,3 @@ mod stream;
 mod task;
 mod types;
 mod version;
-

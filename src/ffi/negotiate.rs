@@ -26,7 +26,10 @@ pub unsafe extern "C" fn weft_negotiate(
     codec: *mut u32,
 ) -> weft_status {
     guard(|| {
-        if codec.is_null() || (preference.is_null() && n != 0) || n > 64 || len > isize::MAX as usize
+        if codec.is_null()
+            || (preference.is_null() && n != 0)
+            || n > 64
+            || len > isize::MAX as usize
         {
             return Err(Status::Invalid);
         }

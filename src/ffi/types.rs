@@ -5,6 +5,9 @@
     reason = "these names are C's, and the header is generated from them"
 )]
 
+use crate::codec::Kind;
+use crate::error::Status;
+use crate::retain::Retention;
 use core::ffi::{c_int, c_void};
 
 /// What a call answers: below 0 an error, 0 (`WEFT_OK`) done, above 0 a word about the flow.
@@ -264,3 +267,20 @@ pub struct weft_stream {
     _opaque: [u8; 0],
 }
 
+/// The numbers above and the crate's own are the same.
+const _: () = {
+    assert!(WEFT_E_INVALID == Status::Invalid.code());
+    assert!(WEFT_E_STATE == Status::State.code());
+    assert!(WEFT_E_NOMEM == Status::NoMemory.code());
+    assert!(WEFT_E_LIMIT == Status::Limit.code());
+    assert!(WEFT_E_UNSUPPORTED == Status::Unsupported.code());
+    assert!(WEFT_E_CODEC == Status::Codec.code());
+    assert!(WEFT_E_PANIC == Status::Panic.code());
+    assert!(WEFT_E_SHUTDOWN == Status::Shutdown.code());
+    assert!(WEFT_ZSTD == Kind::Zstd.to_c());
+    assert!(WEFT_BROTLI == Kind::Brotli.to_c());
+    assert!(WEFT_GZIP == Kind::Gzip.to_c());
+    assert!(WEFT_RETAIN_ALL == Retention::All.to_c());
+    assert!(WEFT_RETAIN_BOUNDED == Retention::Bounded.to_c());
+    assert!(WEFT_RELEASE_ALL == Retention::None.to_c());
+};

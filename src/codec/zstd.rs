@@ -1,0 +1,384 @@
+//! zstd (RFC 8878) in segments: one frame, whatever the number of segments.
+//!
+//! The conditions under which that is sound were found by trial, and each has a test in
+//! `tests/zstd_conditions.rs` that fails without it:
+//!
+//! 1. weft writes the frame header itself and drops libzstd's from every segment. libzstd shrinks
+//!    the window to what it is told of the first segment; a header from a 200-byte first segment
+//!    makes later ones undecodable.
+//! 2. The encoder's window is never above the one that the header declares.
+//! 3. History lies directly in front of the input, in one buffer ([`Window`]). From another buffer
+//!    the frame decodes to wrong bytes, without an error.
+//! 4. All seven compression parameters are set, the same for each segment of a stream. Otherwise
+//!    libzstd chooses the strategy by the size of the segment, and small ones cost twenty times as
+//!    much.
+//! 5. `ZSTD_invalidateRepCodes` before each segment but the first: a decoder's repeat offsets carry
+//!    over from block to block, a fresh encoder's start anew.
+
+use super::{Bounds, Encoder, Fault, Params, Request, Shape, Window};
+use crate::error::Status;
+use core::ffi::{CStr, c_int, c_void};
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use zstd_sys as sys;
+
+unsafe extern "C" {
+    /// Not in libzstd's public header. libzstd's own multithreading calls it between its jobs, for
+    /// the same reason as weft. It links because zstd-sys compiles libzstd in; the exact version is
+    /// pinned in Cargo.toml.
+    fn ZSTD_invalidateRepCodes(cctx: *mut sys::ZSTD_CCtx);
+}
+
+const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
+
+/// Magic, descriptor, window: what libzstd writes too when no size, checksum or dictionary is asked
+/// for, so that for a first segment ours simply overwrites it.
+const HEADER: usize = 6;
+
+/// A last, raw, empty block: what closes a frame whose last segment brought no bytes.
+const EMPTY_LAST_BLOCK: [u8; 3] = [0x01, 0x00, 0x00];
+
+/// Below this many bytes the strategies that price every choice spend more on setting up their
+/// statistics than on the data.
+const TINY: usize = 2048;
+
+/// The levels of libzstd.
+pub fn bounds() -> Bounds {
+    // SAFETY: no arguments, no state.
+    let (min, max) = unsafe { (sys::ZSTD_minCLevel(), sys::ZSTD_maxCLevel()) };
+    Bounds {
+        min,
+        max,
+        default: 3,
+    }
+}
+
+/// Segments and history by class of level; docs/architecture.md has the figures behind them.
+pub fn shape(_level: i32) -> Shape {
+    Shape {
+        segment: 1 << 20,
+        history: 256 << 10,
+    }
+}
+
+/// Worst case of a segment: libzstd's own bound, our header and a closing block.
+pub fn output_bound(input: usize) -> usize {
+    // SAFETY: a pure function of its argument.
+    (unsafe { sys::ZSTD_compressBound(input) }) + HEADER + EMPTY_LAST_BLOCK.len() + 16
+}
+
+/// The compression parameters of a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuning {
+    level: i32,
+    window_log: u32,
+    params: sys::ZSTD_compressionParameters,
+}
+
+impl Tuning {
+    /// Settles the parameters: from the level and, where known, the length of the whole body, never
+    /// from the size of a segment.
+    pub fn settle(request: &Request, window_log: u32) -> Tuning {
+        let length = request.content_length.unwrap_or(0);
+        // SAFETY: pure functions of their arguments.
+        let params = unsafe {
+            let mut params = sys::ZSTD_getCParams(request.level, length, 0);
+            params.windowLog = window_log;
+            // Tables never need to be larger than what one segment and its history can fill: level
+            // 22 asks for 640 MiB otherwise.
+            sys::ZSTD_adjustCParams(params, request.segment as u64, request.history)
+        };
+        Tuning {
+            level: request.level,
+            window_log,
+            params,
+        }
+    }
+
+    /// Bytes of a context with these parameters.
+    pub fn encoder_memory(&self) -> usize {
+        // SAFETY: a pure function of its argument.
+        unsafe { sys::ZSTD_estimateCCtxSize_usingCParams(self.params) }
+    }
+
+    /// Nanoseconds, from the strategy's speed on text. `cargo bench --bench cost` prints the table.
+    pub fn cost_ns(&self, history: usize, input: usize) -> u64 {
+        let strategy = self.strategy_for(input) as u64;
+        // Picoseconds for each byte of input, and of history to be loaded.
+        let (input_ps, history_ps): (u64, u64) = match strategy {
+            0..=1 => (3_000, 500),
+            2 => (4_000, 700),
+            3 => (8_000, 1_200),
+            4 => (11_000, 1_200),
+            5 => (20_000, 1_500),
+            6 => (50_000, 15_000),
+            7 => (110_000, 25_000),
+            8 => (250_000, 40_000),
+            _ => (450_000, 45_000),
+        };
+        let setup_ns = 3_000;
+        setup_ns + (input as u64 * input_ps + history as u64 * history_ps) / 1_000
+    }
+
+    fn strategy_for(&self, input: usize) -> sys::ZSTD_strategy {
+        let strategy = self.params.strategy;
+        if input < TINY && strategy as u32 > sys::ZSTD_strategy::ZSTD_lazy2 as u32 {
+            return sys::ZSTD_strategy::ZSTD_lazy2;
+        }
+        strategy
+    }
+}
+
+/// A libzstd context and the account of its memory.
+pub struct ZstdEncoder {
+    context: NonNull<sys::ZSTD_CCtx>,
+    // Boxed: the context keeps a pointer to it. Written by the allocator below, on whichever thread
+    // uses the encoder at the moment.
+    held: Box<AtomicUsize>,
+}
+
+// SAFETY: a context may be used by one thread at a time, whichever; `&mut` sees to that, and its
+// memory comes from an allocator that does not care about threads.
+unsafe impl Send for ZstdEncoder {}
+
+impl ZstdEncoder {
+    /// A fresh context.
+    pub fn new() -> Result<ZstdEncoder, Status> {
+        let held = Box::new(AtomicUsize::new(0));
+        let memory = sys::ZSTD_customMem {
+            customAlloc: Some(allocate),
+            customFree: Some(release),
+            opaque: (&raw const *held).cast_mut().cast(),
+        };
+        // SAFETY: the functions keep the allocator contract, and `held` lives as long as the context.
+        let context = unsafe { sys::ZSTD_createCCtx_advanced(memory) };
+        Ok(ZstdEncoder {
+            context: NonNull::new(context).ok_or(Status::NoMemory)?,
+            held,
+        })
+    }
+
+    fn set(&mut self, parameter: sys::ZSTD_cParameter, value: c_int) -> Result<(), Fault> {
+        // SAFETY: a live context of ours.
+        check(unsafe { sys::ZSTD_CCtx_setParameter(self.context.as_ptr(), parameter, value) })?;
+        Ok(())
+    }
+
+    /// Brings the context into the state in which a fresh one would be, with the stream's parameters.
+    fn prepare(&mut self, tuning: &Tuning, input: usize) -> Result<(), Fault> {
+        use sys::ZSTD_cParameter as P;
+        let both = sys::ZSTD_ResetDirective::ZSTD_reset_session_and_parameters;
+        // SAFETY: a live context of ours.
+        check(unsafe { sys::ZSTD_CCtx_reset(self.context.as_ptr(), both) })?;
+        let params = &tuning.params;
+        self.set(P::ZSTD_c_compressionLevel, tuning.level)?;
+        self.set(P::ZSTD_c_windowLog, params.windowLog as c_int)?;
+        self.set(P::ZSTD_c_hashLog, params.hashLog as c_int)?;
+        self.set(P::ZSTD_c_chainLog, params.chainLog as c_int)?;
+        self.set(P::ZSTD_c_searchLog, params.searchLog as c_int)?;
+        self.set(P::ZSTD_c_minMatch, params.minMatch as c_int)?;
+        self.set(P::ZSTD_c_targetLength, params.targetLength as c_int)?;
+        self.set(P::ZSTD_c_strategy, tuning.strategy_for(input) as c_int)?;
+        self.set(P::ZSTD_c_contentSizeFlag, 0)?;
+        self.set(P::ZSTD_c_checksumFlag, 0)?;
+        self.set(P::ZSTD_c_dictIDFlag, 0)?;
+        // ZSTD_c_forceMaxWindow: offsets into the history stay within the declared window too.
+        self.set(P::ZSTD_c_experimentalParam3, 1)?;
+        // ZSTD_c_stableInBuffer, ZSTD_c_stableOutBuffer: no copies inside libzstd.
+        self.set(P::ZSTD_c_experimentalParam9, 1)?;
+        self.set(P::ZSTD_c_experimentalParam10, 1)
+    }
+}
+
+impl Encoder for ZstdEncoder {
+    fn encode(
+        &mut self,
+        params: &Params,
+        window: &Window<'_>,
+        out: &mut [u8],
+    ) -> Result<Range<usize>, Fault> {
+        let super::Detail::Zstd(tuning) = &params.detail else {
+            return Err(Fault {
+                status: Status::Invalid,
+                text: "not a zstd stream".into(),
+            });
+        };
+        let (history, input) = (window.history(), window.input());
+        if input.is_empty() {
+            let mut end = 0;
+            if window.first {
+                out[..HEADER].copy_from_slice(&header(tuning.window_log));
+                end = HEADER;
+            }
+            if window.last {
+                out[end..end + 3].copy_from_slice(&EMPTY_LAST_BLOCK);
+                end += 3;
+            }
+            return Ok(0..end);
+        }
+        self.prepare(tuning, input.len())?;
+        let context = self.context.as_ptr();
+        let flush = sys::ZSTD_EndDirective::ZSTD_e_flush;
+        let last = if window.last {
+            sys::ZSTD_EndDirective::ZSTD_e_end
+        } else {
+            flush
+        };
+        let mut source = sys::ZSTD_inBuffer {
+            src: input.as_ptr().cast(),
+            size: 0,
+            pos: 0,
+        };
+        let mut target = sys::ZSTD_outBuffer {
+            dst: out.as_mut_ptr().cast(),
+            size: out.len(),
+            pos: 0,
+        };
+        // SAFETY: a live context of ours; both buffers outlive the calls and do not move, as the
+        // stable-buffer parameters ask; history lies directly in front of the input.
+        unsafe {
+            if !history.is_empty() {
+                check(sys::ZSTD_CCtx_refPrefix_advanced(
+                    context,
+                    history.as_ptr().cast(),
+                    history.len(),
+                    sys::ZSTD_dictContentType_e::ZSTD_dct_rawContent,
+                ))?;
+            }
+            check(sys::ZSTD_CCtx_setPledgedSrcSize(
+                context,
+                input.len() as u64,
+            ))?;
+            // Starts the frame and writes libzstd's header, so that repeat offsets can be dropped
+            // before the first block.
+            check(sys::ZSTD_compressStream2(
+                context,
+                &mut target,
+                &mut source,
+                flush,
+            ))?;
+            debug_assert_eq!(target.pos, HEADER);
+            if !window.first {
+                ZSTD_invalidateRepCodes(context);
+            }
+            source.size = input.len();
+            if check(sys::ZSTD_compressStream2(
+                context,
+                &mut target,
+                &mut source,
+                last,
+            ))? != 0
+            {
+                return Err(Fault {
+                    status: Status::Codec,
+                    text: "zstd: output bound too small".into(),
+                });
+            }
+        }
+        let start = if window.first {
+            out[..HEADER].copy_from_slice(&header(tuning.window_log));
+            0
+        } else {
+            HEADER
+        };
+        Ok(start..target.pos)
+    }
+
+    fn memory(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for ZstdEncoder {
+    fn drop(&mut self) {
+        // SAFETY: a live context of ours, not used again.
+        unsafe { sys::ZSTD_freeCCtx(self.context.as_ptr()) };
+    }
+}
+
+/// RFC 8878, section 3.1.1.1: no single segment, no checksum, no dictionary, no content size (a
+/// filter behind us may still change the length), then the window as exponent and mantissa 0.
+fn header(window_log: u32) -> [u8; HEADER] {
+    let [a, b, c, d] = MAGIC;
+    [a, b, c, d, 0x00, ((window_log - 10) << 3) as u8]
+}
+
+fn check(result: usize) -> Result<usize, Fault> {
+    // SAFETY: pure functions of their argument; the name is a static string.
+    unsafe {
+        if sys::ZSTD_isError(result) == 0 {
+            return Ok(result);
+        }
+        let text = CStr::from_ptr(sys::ZSTD_getErrorName(result))
+            .to_string_lossy()
+            .into_owned();
+        let memory =
+            sys::ZSTD_getErrorCode(result) == sys::ZSTD_ErrorCode::ZSTD_error_memory_allocation;
+        let status = if memory {
+            Status::NoMemory
+        } else {
+            Status::Codec
+        };
+        Err(Fault {
+            status,
+            text: format!("zstd: {text}"),
+        })
+    }
+}
+
+/// From here on a block is mapped on its own, so that freeing it on any thread gives it back to the
+/// system at once; malloc would keep it in an arena.
+const MAPPED: usize = 128 << 10;
+
+/// In front of each block: its whole size. As wide as the alignment that libzstd likes.
+const PREFIX: usize = 64;
+
+unsafe extern "C" fn allocate(opaque: *mut c_void, size: usize) -> *mut c_void {
+    let Some(total) = size.checked_add(PREFIX) else {
+        return core::ptr::null_mut();
+    };
+    // SAFETY: plain requests for memory; the size is written inside the block just got.
+    unsafe {
+        let base = if total >= MAPPED {
+            let base = libc::mmap(
+                core::ptr::null_mut(),
+                total,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            if base == libc::MAP_FAILED {
+                core::ptr::null_mut()
+            } else {
+                base
+            }
+        } else {
+            libc::malloc(total)
+        };
+        if base.is_null() {
+            return base;
+        }
+        base.cast::<usize>().write(total);
+        (*opaque.cast::<AtomicUsize>()).fetch_add(total, Ordering::Relaxed);
+        base.cast::<u8>().add(PREFIX).cast()
+    }
+}
+
+unsafe extern "C" fn release(opaque: *mut c_void, block: *mut c_void) {
+    if block.is_null() {
+        return;
+    }
+    // SAFETY: the block came from `allocate`, so its size stands in front of it.
+    unsafe {
+        let base = block.cast::<u8>().sub(PREFIX);
+        let total = base.cast::<usize>().read();
+        (*opaque.cast::<AtomicUsize>()).fetch_sub(total, Ordering::Relaxed);
+        if total >= MAPPED {
+            libc::munmap(base.cast(), total);
+        } else {
+            libc::free(base.cast());
+        }
+    }
+}

@@ -1,0 +1,519 @@
+//! The shared object: executor, schedule, idle encoders, memory account, counters.
+
+use crate::budget::Budget;
+use crate::buffer::Buffer;
+use crate::codec::{Fault, Params, Window};
+use crate::error::Status;
+use crate::executor::threads::Threads;
+use crate::executor::{Executor, Task};
+use crate::retain::{Loan, Retain, Retention};
+use crate::schedule::{Job, Left, Next, Schedule};
+use crate::stats::{Counters, EngineStats};
+use crate::stream::Output;
+use crate::sync::{Condvar, Mutex};
+use nix::time::{ClockId, clock_gettime};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// Who compresses.
+pub enum Workers {
+    /// The owner, inside its calls.
+    Inline,
+    /// So many threads of the crate's own.
+    Threads(u32),
+    /// The host's threads.
+    Host(Box<dyn Executor>),
+}
+
+/// Options of an engine; `weft_engine_options` in `include/weft.h` says what each means.
+#[allow(
+    missing_docs,
+    reason = "the same names stand, documented, in weft_engine_options"
+)]
+pub struct Options {
+    pub workers: Workers,
+    pub max_running: u32,
+    pub max_memory: u64,
+    pub retention: Retention,
+    pub retain_bytes: u64,
+    pub overload_ms: u32,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            workers: Workers::Inline,
+            max_running: 0,
+            max_memory: 0,
+            retention: Retention::Bounded,
+            retain_bytes: 64 << 20,
+            overload_ms: 2000,
+        }
+    }
+}
+
+/// More threads than any machine gains from are a mistake in the options.
+const THREADS_MOST: u32 = 1024;
+
+/// See the module.
+pub struct Engine {
+    me: Weak<Engine>,
+    executor: Option<Box<dyn Executor>>,
+    schedule: Schedule,
+    store: Arc<Retain>,
+    budget: Arc<Budget>,
+    pub(crate) counters: Counters,
+    max_running: u32,
+    overload_ns: u64,
+    stopping: AtomicBool,
+    streams: AtomicU64,
+    task_ended: Condvar,
+    // Guards nothing: pairs the check of the schedule with the wait.
+    ending: Mutex<()>,
+}
+
+/// What encoding one segment needs, all of it charged.
+pub(crate) struct Kit {
+    loan: Loan,
+    out: Buffer,
+    join: Option<Buffer>,
+}
+
+/// How a unit ended.
+enum Unit {
+    Done,
+    /// No memory for it now; its task has ended.
+    PutBack,
+}
+
+/// Why a stream may not begin as asked.
+pub(crate) enum Admission {
+    Yes,
+    Memory,
+    Overload,
+}
+
+impl Engine {
+    /// A new engine, without threads yet.
+    pub fn new(options: Options) -> Result<Arc<Engine>, Status> {
+        let (executor, threads): (Option<Box<dyn Executor>>, u32) = match options.workers {
+            Workers::Inline => (None, 1),
+            Workers::Threads(count) if count <= THREADS_MOST => {
+                (Some(Box::new(Threads::new(count as usize))), count)
+            }
+            Workers::Threads(_) => return Err(Status::Invalid),
+            Workers::Host(executor) => (Some(executor), 1),
+        };
+        if options.max_running > THREADS_MOST {
+            return Err(Status::Invalid);
+        }
+        let max_running = if options.max_running == 0 {
+            threads
+        } else {
+            options.max_running
+        };
+        let budget = Budget::new(options.max_memory);
+        Ok(Arc::new_cyclic(|me| Engine {
+            me: Weak::clone(me),
+            executor,
+            schedule: Schedule::new(max_running as usize),
+            store: Retain::new(options.retention, options.retain_bytes, Arc::clone(&budget)),
+            budget,
+            counters: Counters::default(),
+            max_running,
+            overload_ns: u64::from(options.overload_ms) * 1_000_000,
+            stopping: AtomicBool::new(false),
+            streams: AtomicU64::new(0),
+            task_ended: Condvar::new(),
+            ending: Mutex::new(()),
+        }))
+    }
+
+    pub(crate) fn store(&self) -> &Arc<Retain> {
+        &self.store
+    }
+
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
+    pub(crate) fn is_inline(&self) -> bool {
+        self.executor.is_none()
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn next_stream(&self) -> u64 {
+        self.streams.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether a stream with these parameters may begin, holding at least `minimum` bytes.
+    pub(crate) fn admit(&self, params: &Params, minimum: usize) -> Admission {
+        if self.overload_ns > 0 && self.executor.is_some() {
+            let queued = self.schedule.load().queued_cost;
+            if queued / u64::from(self.max_running) > self.overload_ns {
+                return Admission::Overload;
+            }
+        }
+        let limit = self.budget.limit();
+        if limit == u64::MAX {
+            return Admission::Yes;
+        }
+        let encoder = params.encoder_memory();
+        let held = self.store.holding();
+        // One encoder must fit beside it, unless one of that size is there already.
+        let extra = if held.largest_idle >= encoder || held.encoders_running > 0 {
+            0
+        } else {
+            encoder
+        };
+        let need = (minimum + extra) as u64;
+        let fits = || self.budget.used().saturating_add(need) <= limit;
+        if (minimum + encoder) as u64 > limit
+            || !(fits() || {
+                self.store.trim();
+                fits()
+            })
+        {
+            return Admission::Memory;
+        }
+        Admission::Yes
+    }
+
+    /// Queues a segment and sees to it that a task comes for it.
+    pub(crate) fn submit(&self, job: Job) {
+        if let Err(job) = self.schedule.push(job) {
+            job.core.complete(
+                self,
+                job.slot,
+                job.segment.input.len(),
+                Err(shut_down()),
+                Spent::default(),
+            );
+            return;
+        }
+        self.pump(true);
+    }
+
+    /// Posts tasks for what waits. With `may_run` the caller, an owner, does one unit itself where
+    /// every post is refused and no task is left: nothing else would ever run it.
+    pub(crate) fn pump(&self, may_run: bool) {
+        let Some(executor) = &self.executor else {
+            return;
+        };
+        let mut may_run = may_run;
+        while self.schedule.wants_task() {
+            let Some(me) = self.me.upgrade() else { return };
+            let accepted = executor.post(Task::new(me)).is_ok();
+            if !accepted {
+                self.counters.posts_refused.add(1);
+            }
+            match self.schedule.posted(accepted, may_run) {
+                None if accepted => {}
+                None => return,
+                Some(Ok(job)) => {
+                    may_run = false;
+                    let stream = job.core.id();
+                    self.counters.segments_refused.add(1);
+                    if let Unit::Done = self.run_unit(job) {
+                        // What it leaves is looked at by the next round.
+                        self.schedule.task_done(stream);
+                    }
+                    self.announce_end();
+                }
+                Some(Err(left)) => {
+                    self.kick(left);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn kick(&self, left: Left) {
+        for core in left.kick {
+            core.kick();
+        }
+    }
+
+    /// A task, on whatever thread.
+    pub(crate) fn run_task(&self) {
+        let continues = self
+            .executor
+            .as_ref()
+            .is_some_and(|executor| executor.continues());
+        loop {
+            let job = match self.schedule.next() {
+                Next::Job(job) => job,
+                Next::Ended => break,
+            };
+            let stream = job.core.id();
+            self.counters.segments_tasks.add(1);
+            match self.run_unit(job) {
+                Unit::PutBack => break,
+                Unit::Done if continues => {
+                    self.schedule.unit_done(stream);
+                    // A task that had ended for lack of memory may find some now.
+                    self.pump(false);
+                }
+                Unit::Done => {
+                    let left = self.schedule.task_done(stream);
+                    self.kick(left);
+                    break;
+                }
+            }
+        }
+        self.announce_end();
+    }
+
+    /// A task that the host gave up.
+    pub(crate) fn discard_task(&self) {
+        let jobs = self.schedule.discard();
+        self.fail_all(jobs);
+        self.announce_end();
+    }
+
+    fn fail_all(&self, jobs: Vec<Job>) {
+        for job in jobs {
+            job.core.complete(
+                self,
+                job.slot,
+                job.segment.input.len(),
+                Err(shut_down()),
+                Spent::default(),
+            );
+        }
+    }
+
+    fn announce_end(&self) {
+        if self.is_stopping() {
+            drop(self.ending.lock());
+            self.task_ended.notify_all();
+        }
+    }
+
+    fn run_unit(&self, mut job: Box<Job>) -> Unit {
+        let waited = job.queued.elapsed();
+        let mut force = false;
+        let kit = loop {
+            if job.core.is_dead() {
+                return Unit::Done;
+            }
+            let input = job.segment.input.len();
+            match self.kit(job.core.params(), input, job.segment.join_len(), force) {
+                Ok(Some(kit)) => break Ok(kit),
+                Ok(None) => match self.schedule.put_back(job) {
+                    Some(back) => (job, force) = (back, true),
+                    None => {
+                        self.counters.segments_tasks.sub(1);
+                        return Unit::PutBack;
+                    }
+                },
+                Err(status) => break Err(status),
+            }
+        };
+        let cpu = thread_cpu();
+        let result = match kit {
+            Ok(kit) => {
+                let Kit {
+                    loan,
+                    out,
+                    mut join,
+                } = kit;
+                let window = job.segment.window(&mut join);
+                self.encode(job.core.params(), loan, out, &window)
+            }
+            Err(status) => Err(Fault {
+                status,
+                text: "no memory for an encoder".into(),
+            }),
+        };
+        let spent = Spent {
+            cpu: thread_cpu().saturating_sub(cpu),
+            waited,
+        };
+        job.core
+            .complete(self, job.slot, job.segment.input.len(), result, spent);
+        Unit::Done
+    }
+
+    /// What encoding `input` bytes needs. `None`: not within the memory limit.
+    pub(crate) fn kit(
+        &self,
+        params: &Params,
+        input: usize,
+        join: usize,
+        force: bool,
+    ) -> Result<Option<Kit>, Status> {
+        let store = &self.store;
+        let Some(out) = Buffer::within_limit(params.output_bound(input), store, force)? else {
+            return Ok(None);
+        };
+        let join = if join == 0 {
+            None
+        } else {
+            match Buffer::within_limit(join, store, force)? {
+                Some(room) => Some(room),
+                None => return Ok(None),
+            }
+        };
+        let loan = store.take_encoder(params, force)?;
+        Ok(loan.map(|loan| Kit { loan, out, join }))
+    }
+
+    /// Encodes in the calling thread. `join` must be empty in the kit.
+    pub(crate) fn encode_here(
+        &self,
+        params: &Params,
+        kit: Kit,
+        window: &Window<'_>,
+    ) -> (Result<Output, Fault>, Spent) {
+        let began = Instant::now();
+        let result = self.encode(params, kit.loan, kit.out, window);
+        self.counters.segments_inline.add(1);
+        (
+            result,
+            Spent {
+                cpu: began.elapsed(),
+                waited: Duration::ZERO,
+            },
+        )
+    }
+
+    fn encode(
+        &self,
+        params: &Params,
+        mut loan: Loan,
+        mut out: Buffer,
+        window: &Window<'_>,
+    ) -> Result<Output, Fault> {
+        let encoded = catch_unwind(AssertUnwindSafe(|| {
+            loan.encoder.encode(params, window, out.room_mut())
+        }));
+        let range = match encoded {
+            Ok(Ok(range)) => {
+                self.store.give_encoder(loan);
+                range
+            }
+            Ok(Err(fault)) => {
+                self.store.drop_encoder(loan);
+                return Err(fault);
+            }
+            Err(_) => {
+                self.store.drop_encoder(loan);
+                let text = format!("the {:?} encoder panicked", params.kind);
+                return Err(Fault {
+                    status: Status::Panic,
+                    text,
+                });
+            }
+        };
+        self.counters.bytes_in.add(window.input().len() as u64);
+        self.counters.bytes_out.add(range.len() as u64);
+        out.set_len(range.end);
+        if range.len() > out.capacity() / 2 {
+            return Ok(Output::new(out, range.start));
+        }
+        // The room was for the worst case; what waits for the client shall not hold it.
+        let mut exact = match Buffer::new(range.len(), &self.store) {
+            Ok(exact) => exact,
+            Err(_) => return Ok(Output::new(out, range.start)),
+        };
+        exact.append(&out.bytes()[range]);
+        Ok(Output::new(exact, 0))
+    }
+
+    /// Removes what a stream has queued.
+    pub(crate) fn cancel(&self, stream: u64) -> Vec<Job> {
+        self.schedule.cancel(stream)
+    }
+
+    /// Gives idle encoders and buffers back to the system.
+    pub fn trim(&self) {
+        self.store.trim();
+    }
+
+    /// Stops the engine; true when no task and no thread of its own is left after at most `limit`.
+    pub fn shutdown(&self, limit: Duration) -> bool {
+        self.stopping.store(true, Ordering::Release);
+        let jobs = self.schedule.stop();
+        self.fail_all(jobs);
+        let until = Instant::now() + limit;
+        {
+            let mut ending = self.ending.lock();
+            while self.schedule.load().outstanding > 0 {
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    break;
+                }
+                ending = self.task_ended.wait(ending, Some(left));
+            }
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        let stopped = self
+            .executor
+            .as_ref()
+            .is_none_or(|executor| executor.stop(left));
+        stopped && self.schedule.load().outstanding == 0
+    }
+
+    /// All figures.
+    pub fn stats(&self) -> EngineStats {
+        let (c, load, held) = (&self.counters, self.schedule.load(), self.store.holding());
+        EngineStats {
+            streams_begun: c.streams_begun.get(),
+            streams_done: c.streams_done.get(),
+            streams_failed: c.streams_failed.get(),
+            streams_cancelled: c.streams_cancelled.get(),
+            streams_live: c.streams_live.get(),
+            refused_memory: c.refused_memory.get(),
+            refused_overload: c.refused_overload.get(),
+            overload_lowered: c.overload_lowered.get(),
+            bytes_in: c.bytes_in.get(),
+            bytes_out: c.bytes_out.get(),
+            segments_inline: c.segments_inline.get(),
+            segments_tasks: c.segments_tasks.get(),
+            segments_refused: c.segments_refused.get(),
+            posts_refused: c.posts_refused.get(),
+            tasks_outstanding: load.outstanding as u64,
+            tasks_peak: load.outstanding_peak as u64,
+            segments_queued: load.queued as u64,
+            cpu_ns: c.cpu_ns.get(),
+            queue_ns: c.queue_ns.get(),
+            memory: self.budget.used(),
+            memory_peak: self.budget.peak(),
+            memory_idle_encoders: held.encoder_bytes,
+            memory_idle_buffers: held.block_bytes,
+            encoders_idle: held.encoders_idle,
+            encoders_running: held.encoders_running,
+            encoders_made: held.encoders_made,
+            threads: self
+                .executor
+                .as_ref()
+                .map_or(0, |executor| executor.threads()),
+        }
+    }
+}
+
+/// What a unit took.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Spent {
+    pub(crate) cpu: Duration,
+    pub(crate) waited: Duration,
+}
+
+fn shut_down() -> Fault {
+    Fault {
+        status: Status::Shutdown,
+        text: "the engine is shut down".into(),
+    }
+}
+
+fn thread_cpu() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
+        .map(Duration::from)
+        .unwrap_or_default()
+}

@@ -1,0 +1,52 @@
+//! Where tasks run: on the host's threads, on the crate's own, or nowhere (then the owner does the
+//! work itself).
+
+pub mod threads;
+
+use crate::engine::Engine;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Leave to do one unit of work. Ended by exactly one of `run` and `discard`; a refused post ends it
+/// too.
+pub struct Task {
+    engine: Arc<Engine>,
+}
+
+impl Task {
+    pub(crate) fn new(engine: Arc<Engine>) -> Task {
+        Task { engine }
+    }
+
+    /// Does one unit of the most urgent work.
+    pub fn run(self) {
+        self.engine.run_task();
+    }
+
+    /// Ends the task without work.
+    pub fn discard(self) {
+        self.engine.discard_task();
+    }
+}
+
+/// Takes tasks to threads.
+pub trait Executor: Send + Sync {
+    /// Takes a task, or gives it back. Called with no lock held.
+    fn post(&self, task: Task) -> Result<(), Task>;
+
+    /// Whether a task that has done its unit may go on with the next at once. A host's threads are
+    /// shared with others, so there one task is one unit.
+    fn continues(&self) -> bool {
+        false
+    }
+
+    /// Takes no more tasks and waits for what is its own; false where the time did not suffice.
+    fn stop(&self, _limit: Duration) -> bool {
+        true
+    }
+
+    /// Threads of its own that are alive.
+    fn threads(&self) -> u64 {
+        0
+    }
+}

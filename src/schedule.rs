@@ -1,0 +1,359 @@
+//! Which segment is next.
+//!
+//! Segments wait here, not in the host's queue, so that the most urgent one runs first whenever a
+//! task comes by: first those that an owner waits for (no earlier segment of the stream is under
+//! way), then those read ahead; among them by virtual finish time, as in fair queueing. A stream's
+//! virtual time grows by the estimated cost of what it ran, so a short body that arrives behind
+//! long ones is next, and no stream waits for ever: a segment that is read ahead becomes one that is
+//! waited for as soon as its predecessors are done.
+
+use crate::segment::Segment;
+use crate::stream::Core;
+use crate::sync::Mutex;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A segment on its way to an encoder.
+pub struct Job {
+    /// The stream it belongs to.
+    pub core: Arc<Core>,
+    /// Which of the stream's results it makes.
+    pub slot: u64,
+    /// What is to be encoded.
+    pub segment: Segment,
+    /// Estimated nanoseconds.
+    pub cost: u64,
+    /// When it was queued.
+    pub queued: Instant,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    read_ahead: bool,
+    finish: u64,
+    stream: u64,
+}
+
+struct Entry {
+    core: Arc<Core>,
+    jobs: VecDeque<Job>,
+    running: u32,
+    /// Virtual finish time of what the stream ran last.
+    time: u64,
+    key: Option<Key>,
+}
+
+#[derive(Default)]
+struct State {
+    streams: HashMap<u64, Entry>,
+    ready: BTreeSet<Key>,
+    clock: u64,
+    queued: usize,
+    queued_cost: u64,
+    /// Units that run now.
+    running: usize,
+    /// Tasks posted or running, and owners that do a unit themselves.
+    outstanding: usize,
+    outstanding_peak: usize,
+    /// Owners that are posting now: they look again when they are done.
+    posting: usize,
+    stopped: bool,
+}
+
+/// The schedule of one engine.
+pub struct Schedule {
+    state: Mutex<State>,
+    max_running: usize,
+}
+
+/// What a task finds.
+pub enum Next {
+    /// This job is its unit now.
+    Job(Box<Job>),
+    /// Nothing is left; the task has ended.
+    Ended,
+}
+
+/// What the end of a task leaves to do.
+#[derive(Default)]
+pub struct Left {
+    /// Someone should come by and post again.
+    pub kick: Vec<Arc<Core>>,
+}
+
+/// Figures of the schedule.
+pub struct Load {
+    /// Tasks posted or running.
+    pub outstanding: usize,
+    /// The most there ever were.
+    pub outstanding_peak: usize,
+    /// Segments waiting.
+    pub queued: usize,
+    /// Estimated nanoseconds of what waits.
+    pub queued_cost: u64,
+}
+
+impl State {
+    fn place(&mut self, stream: u64) {
+        let clock = self.clock;
+        let Some(entry) = self.streams.get_mut(&stream) else {
+            return;
+        };
+        if let Some(old) = entry.key.take() {
+            self.ready.remove(&old);
+        }
+        match entry.jobs.front() {
+            Some(job) => {
+                let finish = entry.time.max(clock).saturating_add(job.cost);
+                let key = Key {
+                    read_ahead: entry.running > 0,
+                    finish,
+                    stream,
+                };
+                entry.key = Some(key);
+                self.ready.insert(key);
+            }
+            None if entry.running == 0 => {
+                // Kept with the stream, so that pausing gains it nothing.
+                let time = entry.time;
+                if let Some(entry) = self.streams.remove(&stream) {
+                    entry.core.set_virtual_time(time);
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn take(&mut self) -> Option<Job> {
+        let key = *self.ready.first()?;
+        let entry = self.streams.get_mut(&key.stream)?;
+        let job = entry.jobs.pop_front()?;
+        entry.running += 1;
+        entry.time = key.finish;
+        // The clock follows the start of what is served.
+        self.clock = self.clock.max(key.finish - job.cost);
+        self.queued -= 1;
+        self.queued_cost -= job.cost;
+        self.running += 1;
+        self.place(key.stream);
+        Some(job)
+    }
+
+    fn done(&mut self, stream: u64) {
+        self.running -= 1;
+        if let Some(entry) = self.streams.get_mut(&stream) {
+            entry.running -= 1;
+        }
+        self.place(stream);
+    }
+
+    /// Whether segments wait that no posted task will come for.
+    fn uncovered(&self) -> bool {
+        self.queued + self.running > self.outstanding
+    }
+
+    /// Whom to wake so that tasks are posted for what waits.
+    fn left(&self) -> Left {
+        if self.queued == 0 || self.posting > 0 || !self.uncovered() || self.stopped {
+            return Left::default();
+        }
+        let mut cores = self
+            .ready
+            .iter()
+            .filter_map(|key| self.streams.get(&key.stream));
+        // One event loop is enough. Where no stream has one, each owner that waits must look.
+        let kick = match cores.clone().find(|entry| entry.core.has_queue()) {
+            Some(entry) => vec![Arc::clone(&entry.core)],
+            None => cores
+                .by_ref()
+                .map(|entry| Arc::clone(&entry.core))
+                .collect(),
+        };
+        Left { kick }
+    }
+}
+
+impl Schedule {
+    /// At most `max_running` tasks at once.
+    pub fn new(max_running: usize) -> Schedule {
+        Schedule {
+            state: Mutex::default(),
+            max_running,
+        }
+    }
+
+    /// Queues a segment. Gives it back once the schedule is stopped.
+    pub fn push(&self, job: Job) -> Result<(), Box<Job>> {
+        let mut state = self.state.lock();
+        if state.stopped {
+            return Err(Box::new(job));
+        }
+        let stream = job.core.id();
+        state.queued += 1;
+        state.queued_cost += job.cost;
+        let entry = state.streams.entry(stream).or_insert_with(|| Entry {
+            core: Arc::clone(&job.core),
+            jobs: VecDeque::new(),
+            running: 0,
+            time: job.core.virtual_time(),
+            key: None,
+        });
+        entry.jobs.push_back(job);
+        if entry.jobs.len() == 1 {
+            state.place(stream);
+        }
+        Ok(())
+    }
+
+    /// Reserves a task if one more should be posted; then `posted` must be called.
+    pub fn wants_task(&self) -> bool {
+        let mut state = self.state.lock();
+        let wanted = !state.stopped
+            && state.queued > 0
+            && state.uncovered()
+            && state.outstanding < self.max_running;
+        if wanted {
+            state.posting += 1;
+            state.reserve();
+        }
+        wanted
+    }
+
+    /// The post has returned. A refused one ends the task; `Some` says that no task at all is left,
+    /// and with `take` it is the job that the caller must do itself.
+    pub fn posted(&self, accepted: bool, take: bool) -> Option<Result<Box<Job>, Left>> {
+        let mut state = self.state.lock();
+        state.posting -= 1;
+        if accepted {
+            return None;
+        }
+        state.outstanding -= 1;
+        if state.outstanding > 0 || state.queued == 0 {
+            return None;
+        }
+        if take && let Some(job) = state.take() {
+            state.reserve();
+            return Some(Ok(Box::new(job)));
+        }
+        Some(Err(state.left()))
+    }
+
+    /// The next job for a task, or the end of it.
+    pub fn next(&self) -> Next {
+        let mut state = self.state.lock();
+        match state.take() {
+            Some(job) => Next::Job(Box::new(job)),
+            None => {
+                state.outstanding -= 1;
+                Next::Ended
+            }
+        }
+    }
+
+    /// A unit is done, and its task goes on.
+    pub fn unit_done(&self, stream: u64) {
+        self.state.lock().done(stream);
+    }
+
+    /// A unit is done, and its task has ended with it.
+    pub fn task_done(&self, stream: u64) -> Left {
+        let mut state = self.state.lock();
+        state.done(stream);
+        state.outstanding -= 1;
+        state.left()
+    }
+
+    /// A unit for which no memory could be had goes back, and its task ends, if others run: they
+    /// will free memory and see it. Otherwise it is given back, to be run all the same.
+    pub fn put_back(&self, job: Box<Job>) -> Option<Box<Job>> {
+        let mut state = self.state.lock();
+        if state.running <= 1 || state.stopped {
+            return Some(job);
+        }
+        let stream = job.core.id();
+        state.running -= 1;
+        state.outstanding -= 1;
+        state.queued += 1;
+        state.queued_cost += job.cost;
+        let time = job.core.virtual_time();
+        let entry = state.streams.entry(stream).or_insert_with(|| Entry {
+            core: Arc::clone(&job.core),
+            jobs: VecDeque::new(),
+            running: 1,
+            time,
+            key: None,
+        });
+        entry.running -= 1;
+        entry.time = entry.time.saturating_sub(job.cost);
+        entry.jobs.push_front(*job);
+        state.place(stream);
+        None
+    }
+
+    /// A task was given up by the host. The last one takes what is queued with it.
+    pub fn discard(&self) -> Vec<Job> {
+        let mut state = self.state.lock();
+        state.outstanding -= 1;
+        if state.outstanding > 0 {
+            Vec::new()
+        } else {
+            state.drain()
+        }
+    }
+
+    /// Removes what a stream has queued.
+    pub fn cancel(&self, stream: u64) -> Vec<Job> {
+        let mut state = self.state.lock();
+        let Some(entry) = state.streams.get_mut(&stream) else {
+            return Vec::new();
+        };
+        let jobs: Vec<Job> = entry.jobs.drain(..).collect();
+        state.forget(&jobs);
+        state.place(stream);
+        jobs
+    }
+
+    /// Queues nothing more and gives back what is queued.
+    pub fn stop(&self) -> Vec<Job> {
+        let mut state = self.state.lock();
+        state.stopped = true;
+        state.drain()
+    }
+
+    /// Figures.
+    pub fn load(&self) -> Load {
+        let state = self.state.lock();
+        Load {
+            outstanding: state.outstanding,
+            outstanding_peak: state.outstanding_peak,
+            queued: state.queued,
+            queued_cost: state.queued_cost,
+        }
+    }
+}
+
+impl State {
+    fn reserve(&mut self) {
+        self.outstanding += 1;
+        self.outstanding_peak = self.outstanding_peak.max(self.outstanding);
+    }
+
+    fn forget(&mut self, jobs: &[Job]) {
+        self.queued -= jobs.len();
+        self.queued_cost -= jobs.iter().map(|job| job.cost).sum::<u64>();
+    }
+
+    fn drain(&mut self) -> Vec<Job> {
+        let streams: Vec<u64> = self.streams.keys().copied().collect();
+        let mut all = Vec::new();
+        for stream in streams {
+            if let Some(entry) = self.streams.get_mut(&stream) {
+                all.extend(entry.jobs.drain(..));
+            }
+            self.place(stream);
+        }
+        self.forget(&all);
+        all
+    }
+}

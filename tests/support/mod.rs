@@ -1,0 +1,204 @@
+//! What the tests of the crate share: bodies, decoders, and a way to drive a stream.
+
+#![allow(dead_code, reason = "each test binary uses a part of this")]
+
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use weft::codec::Kind;
+use weft::engine::{Engine, Options as EngineOptions, Workers};
+use weft::stream::{Flow, Options, Stream};
+
+/// Numbers that look random and are the same in each run.
+pub struct Numbers(u64);
+
+impl Numbers {
+    pub fn new(seed: u64) -> Numbers {
+        Numbers(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit.max(1)
+    }
+}
+
+pub fn random(len: usize, seed: u64) -> Vec<u8> {
+    let mut numbers = Numbers::new(seed);
+    (0..len).map(|_| (numbers.next() >> 32) as u8).collect()
+}
+
+/// Words in sentences, with a skewed distribution.
+pub fn text(len: usize, seed: u64) -> Vec<u8> {
+    let mut numbers = Numbers::new(seed);
+    let words: Vec<String> = (0..2000)
+        .map(|_| {
+            let length = 2 + numbers.below(9);
+            (0..length)
+                .map(|_| (b'a' + numbers.below(26) as u8) as char)
+                .collect()
+        })
+        .collect();
+    let mut body = Vec::with_capacity(len + 16);
+    while body.len() < len {
+        let pick = numbers
+            .below(2000)
+            .min(numbers.below(2000))
+            .min(numbers.below(2000));
+        body.extend(words[pick as usize].as_bytes());
+        body.push(if numbers.below(12) == 0 { b'\n' } else { b' ' });
+    }
+    body.truncate(len);
+    body
+}
+
+pub fn json(len: usize, seed: u64) -> Vec<u8> {
+    let mut numbers = Numbers::new(seed);
+    let mut body = b"[".to_vec();
+    while body.len() < len {
+        let (id, flag) = (numbers.below(1 << 40), numbers.below(2) == 0);
+        let name = text(12, numbers.next());
+        let name = String::from_utf8_lossy(&name).replace('\n', " ");
+        body.extend(
+            format!(
+                "{{\"id\":{id},\"name\":\"{name}\",\"active\":{flag},\"score\":{}}},",
+                id % 977
+            )
+            .as_bytes(),
+        );
+    }
+    body.truncate(len);
+    body
+}
+
+/// Decodes with the `zstd` tool: another version of libzstd, streaming, with small buffers.
+pub fn zstd_tool(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    pipe("zstd", &["-dcq", "-M8MB", "-"], bytes)
+}
+
+/// Runs a tool over `bytes`.
+pub fn pipe(tool: &str, arguments: &[&str], bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let mut child = Command::new(tool)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("{tool}: {error}; `make test` installs it"))?;
+    let mut input = child.stdin.take().ok_or("no stdin")?;
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let _ = input.write_all(bytes);
+        });
+        let output = child
+            .wait_with_output()
+            .map_err(|error| error.to_string())?;
+        if output.status.success() {
+            Ok(output.stdout)
+        } else {
+            Err(String::from_utf8_lossy(&output.stderr).into_owned())
+        }
+    })
+}
+
+/// Decodes with ruzstd; exactly one frame, nothing after it.
+pub fn ruzstd(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let mut source = bytes;
+    let mut body = Vec::new();
+    ruzstd::decoding::StreamingDecoder::new(&mut source)
+        .map_err(|error| error.to_string())?
+        .read_to_end(&mut body)
+        .map_err(|error| error.to_string())?;
+    if source.is_empty() {
+        Ok(body)
+    } else {
+        Err("bytes after the frame".into())
+    }
+}
+
+pub fn engine(threads: u32) -> Arc<Engine> {
+    let workers = if threads == 0 {
+        Workers::Inline
+    } else {
+        Workers::Threads(threads)
+    };
+    Engine::new(EngineOptions {
+        workers,
+        ..EngineOptions::default()
+    })
+    .expect("engine")
+}
+
+pub fn zstd(level: i32) -> Options {
+    Options {
+        level: Some(level),
+        ..Options::new(Kind::Zstd)
+    }
+}
+
+/// Feeds `body` in pieces and takes all output. `marks` are offsets with a flush mark behind them,
+/// in order. Returns the output, and how much of it there was at each mark.
+pub fn run(
+    engine: &Arc<Engine>,
+    options: Options,
+    body: &[u8],
+    marks: &[usize],
+    piece: usize,
+) -> (Vec<u8>, Vec<usize>) {
+    let mut stream = Stream::begin(engine, options).expect("begin");
+    let (mut out, mut reached) = (Vec::new(), Vec::new());
+    let mut marks = marks
+        .iter()
+        .copied()
+        .filter(|mark| *mark <= body.len())
+        .peekable();
+    let mut offset = 0;
+    loop {
+        while marks.peek() == Some(&offset) {
+            marks.next();
+            stream.flush().expect("flush");
+        }
+        if offset == body.len() {
+            break;
+        }
+        let end = marks
+            .peek()
+            .copied()
+            .unwrap_or(body.len())
+            .min(offset + piece);
+        let (taken, flow) = stream.feed(&body[offset..end]).expect("feed");
+        offset += taken;
+        if flow == Flow::Again {
+            drain(&mut stream, &mut out, &mut reached);
+            if taken == 0 && offset < end {
+                let _ = stream.wait(None);
+            }
+        }
+    }
+    stream.finish().expect("finish");
+    while drain(&mut stream, &mut out, &mut reached) != Flow::Done {
+        stream.wait(None).expect("wait");
+    }
+    (out, reached)
+}
+
+/// Takes all output that is ready.
+pub fn drain(stream: &mut Stream, out: &mut Vec<u8>, reached: &mut Vec<usize>) -> Flow {
+    loop {
+        let taken = stream
+            .poll(40_000, &mut |bytes| out.extend(bytes))
+            .expect("poll");
+        if taken.flushed {
+            reached.push(out.len());
+        }
+        if taken.flow != Flow::Ok {
+            return taken.flow;
+        }
+    }
+}
