@@ -16,11 +16,7 @@ impl Budget {
     /// An account with a limit in bytes; 0 is none.
     pub fn new(limit: u64) -> Arc<Budget> {
         let limit = if limit == 0 { u64::MAX } else { limit };
-        Arc::new(Budget {
-            used: AtomicU64::new(0),
-            peak: AtomicU64::new(0),
-            limit,
-        })
+        Arc::new(Budget { used: AtomicU64::new(0), peak: AtomicU64::new(0), limit })
     }
 
     /// Bytes held.
@@ -47,28 +43,15 @@ impl Budget {
     pub fn lease(self: &Arc<Self>, bytes: usize) -> Lease {
         let used = self.used.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
         self.peak.fetch_max(used, Ordering::Relaxed);
-        Lease {
-            budget: Arc::clone(self),
-            bytes,
-        }
+        Lease { budget: Arc::clone(self), bytes }
     }
 
     /// Leases `bytes` if they fit.
     pub fn try_lease(self: &Arc<Self>, bytes: usize) -> Option<Lease> {
-        let fits = |used: u64| {
-            used.checked_add(bytes as u64)
-                .filter(|sum| *sum <= self.limit)
-        };
-        let before = self
-            .used
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
-            .ok()?;
-        self.peak
-            .fetch_max(before + bytes as u64, Ordering::Relaxed);
-        Some(Lease {
-            budget: Arc::clone(self),
-            bytes,
-        })
+        let fits = |used: u64| used.checked_add(bytes as u64).filter(|sum| *sum <= self.limit);
+        let before = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).ok()?;
+        self.peak.fetch_max(before + bytes as u64, Ordering::Relaxed);
+        Some(Lease { budget: Arc::clone(self), bytes })
     }
 }
 
@@ -92,9 +75,7 @@ impl Lease {
             // The bytes move into this lease, so that dropping `more` gives nothing back.
             more.bytes = 0;
         } else {
-            self.budget
-                .used
-                .fetch_sub((self.bytes - bytes) as u64, Ordering::Relaxed);
+            self.budget.used.fetch_sub((self.bytes - bytes) as u64, Ordering::Relaxed);
         }
         self.bytes = bytes;
     }
@@ -102,8 +83,6 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.budget
-            .used
-            .fetch_sub(self.bytes as u64, Ordering::Relaxed);
+        self.budget.used.fetch_sub(self.bytes as u64, Ordering::Relaxed);
     }
 }

@@ -30,9 +30,7 @@ impl Block {
             Memory::Mapped(MmapMut::map_anon(capacity).map_err(|_| Status::NoMemory)?)
         } else {
             let mut bytes = Vec::new();
-            bytes
-                .try_reserve_exact(capacity)
-                .map_err(|_| Status::NoMemory)?;
+            bytes.try_reserve_exact(capacity).map_err(|_| Status::NoMemory)?;
             bytes.resize(capacity, 0);
             Memory::Heap(bytes)
         };
@@ -86,11 +84,7 @@ impl Buffer {
         force: bool,
     ) -> Result<Option<Buffer>, Status> {
         let block = home.take_block(capacity, force)?;
-        Ok(block.map(|block| Buffer {
-            block: Some(block),
-            len: 0,
-            home: Arc::clone(home),
-        }))
+        Ok(block.map(|block| Buffer { block: Some(block), len: 0, home: Arc::clone(home) }))
     }
 
     /// Bytes filled.
@@ -110,9 +104,7 @@ impl Buffer {
 
     /// What is filled.
     pub fn bytes(&self) -> &[u8] {
-        self.block
-            .as_ref()
-            .map_or(&[], |block| &block.bytes()[..self.len])
+        self.block.as_ref().map_or(&[], |block| &block.bytes()[..self.len])
     }
 
     /// All of the room, filled or not, for an encoder to write into; then `set_len`.
@@ -159,10 +151,7 @@ pub struct Piece {
 impl Piece {
     /// `range` of `buffer`.
     pub fn new(buffer: Arc<Buffer>, range: Range<usize>) -> Piece {
-        assert!(
-            range.start <= range.end && range.end <= buffer.len(),
-            "piece of a buffer"
-        );
+        assert!(range.start <= range.end && range.end <= buffer.len(), "piece of a buffer");
         Piece { buffer, range }
     }
 
@@ -183,10 +172,7 @@ impl Piece {
 
     /// Without its first `count` bytes.
     pub fn skip(&self, count: usize) -> Piece {
-        Piece::new(
-            Arc::clone(&self.buffer),
-            self.range.start + count..self.range.end,
-        )
+        Piece::new(Arc::clone(&self.buffer), self.range.start + count..self.range.end)
     }
 
     /// This piece and `next` as one slice, where they are neighbours in one buffer.

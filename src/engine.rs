@@ -28,10 +28,7 @@ pub enum Workers {
 }
 
 /// Options of an engine; `weft_engine_options` in `include/weft.h` says what each means.
-#[allow(
-    missing_docs,
-    reason = "the same names stand, documented, in weft_engine_options"
-)]
+#[allow(missing_docs, reason = "the same names stand, documented, in weft_engine_options")]
 pub struct Options {
     pub workers: Workers,
     pub max_running: u32,
@@ -109,11 +106,7 @@ impl Engine {
         if options.max_running > THREADS_MOST {
             return Err(Status::Invalid);
         }
-        let max_running = if options.max_running == 0 {
-            threads
-        } else {
-            options.max_running
-        };
+        let max_running = if options.max_running == 0 { threads } else { options.max_running };
         let budget = Budget::new(options.max_memory);
         Ok(Arc::new_cyclic(|me| Engine {
             me: Weak::clone(me),
@@ -166,11 +159,8 @@ impl Engine {
         let encoder = params.encoder_memory();
         let held = self.store.holding();
         // One encoder must fit beside it, unless one of that size is there already.
-        let extra = if held.largest_idle >= encoder || held.encoders_running > 0 {
-            0
-        } else {
-            encoder
-        };
+        let extra =
+            if held.largest_idle >= encoder || held.encoders_running > 0 { 0 } else { encoder };
         let need = (minimum + extra) as u64;
         let fits = || self.budget.used().saturating_add(need) <= limit;
         if (minimum + encoder) as u64 > limit
@@ -241,10 +231,7 @@ impl Engine {
 
     /// A task, on whatever thread.
     pub(crate) fn run_task(&self) {
-        let continues = self
-            .executor
-            .as_ref()
-            .is_some_and(|executor| executor.continues());
+        let continues = self.executor.as_ref().is_some_and(|executor| executor.continues());
         loop {
             let job = match self.schedule.next() {
                 Next::Job(job) => job,
@@ -318,25 +305,14 @@ impl Engine {
         let cpu = thread_cpu();
         let result = match kit {
             Ok(kit) => {
-                let Kit {
-                    loan,
-                    out,
-                    mut join,
-                } = kit;
+                let Kit { loan, out, mut join } = kit;
                 let window = job.segment.window(&mut join);
                 self.encode(job.core.params(), loan, out, &window)
             }
-            Err(status) => Err(Fault {
-                status,
-                text: "no memory for an encoder".into(),
-            }),
+            Err(status) => Err(Fault { status, text: "no memory for an encoder".into() }),
         };
-        let spent = Spent {
-            cpu: thread_cpu().saturating_sub(cpu),
-            waited,
-        };
-        job.core
-            .complete(self, job.slot, job.segment.input.len(), result, spent);
+        let spent = Spent { cpu: thread_cpu().saturating_sub(cpu), waited };
+        job.core.complete(self, job.slot, job.segment.input.len(), result, spent);
         Unit::Done
     }
 
@@ -374,13 +350,7 @@ impl Engine {
         let began = Instant::now();
         let result = self.encode(params, kit.loan, kit.out, window);
         self.counters.segments_inline.add(1);
-        (
-            result,
-            Spent {
-                cpu: began.elapsed(),
-                waited: Duration::ZERO,
-            },
-        )
+        (result, Spent { cpu: began.elapsed(), waited: Duration::ZERO })
     }
 
     fn encode(
@@ -390,9 +360,8 @@ impl Engine {
         mut out: Buffer,
         window: &Window<'_>,
     ) -> Result<Output, Fault> {
-        let encoded = catch_unwind(AssertUnwindSafe(|| {
-            loan.encoder.encode(params, window, out.room_mut())
-        }));
+        let encoded =
+            catch_unwind(AssertUnwindSafe(|| loan.encoder.encode(params, window, out.room_mut())));
         let range = match encoded {
             Ok(Ok(range)) => {
                 self.store.give_encoder(loan);
@@ -405,10 +374,7 @@ impl Engine {
             Err(_) => {
                 self.store.drop_encoder(loan);
                 let text = format!("the {:?} encoder panicked", params.kind);
-                return Err(Fault {
-                    status: Status::Panic,
-                    text,
-                });
+                return Err(Fault { status: Status::Panic, text });
             }
         };
         self.counters.bytes_in.add(window.input().len() as u64);
@@ -453,10 +419,7 @@ impl Engine {
             }
         }
         let left = until.saturating_duration_since(Instant::now());
-        let stopped = self
-            .executor
-            .as_ref()
-            .is_none_or(|executor| executor.stop(left));
+        let stopped = self.executor.as_ref().is_none_or(|executor| executor.stop(left));
         stopped && self.schedule.load().outstanding == 0
     }
 
@@ -490,10 +453,7 @@ impl Engine {
             encoders_idle: held.encoders_idle,
             encoders_running: held.encoders_running,
             encoders_made: held.encoders_made,
-            threads: self
-                .executor
-                .as_ref()
-                .map_or(0, |executor| executor.threads()),
+            threads: self.executor.as_ref().map_or(0, |executor| executor.threads()),
         }
     }
 }
@@ -506,14 +466,9 @@ pub(crate) struct Spent {
 }
 
 fn shut_down() -> Fault {
-    Fault {
-        status: Status::Shutdown,
-        text: "the engine is shut down".into(),
-    }
+    Fault { status: Status::Shutdown, text: "the engine is shut down".into() }
 }
 
 fn thread_cpu() -> Duration {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
-        .map(Duration::from)
-        .unwrap_or_default()
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from).unwrap_or_default()
 }

@@ -3,12 +3,8 @@
 use crate::codec::Kind;
 
 /// The names of the codings on the wire. `x-gzip` is the older name of gzip (section 8.4.1.3).
-const CODINGS: [(&[u8], Kind); 4] = [
-    (b"zstd", Kind::Zstd),
-    (b"br", Kind::Brotli),
-    (b"gzip", Kind::Gzip),
-    (b"x-gzip", Kind::Gzip),
-];
+const CODINGS: [(&[u8], Kind); 4] =
+    [(b"zstd", Kind::Zstd), (b"br", Kind::Brotli), (b"gzip", Kind::Gzip), (b"x-gzip", Kind::Gzip)];
 
 /// A weight in thousandths, 0 to 1000; `None` for a name that the client did not list.
 type Weight = Option<u16>;
@@ -36,9 +32,8 @@ pub fn negotiate(value: &[u8], preference: &[Kind]) -> Option<Kind> {
             &mut others
         } else if name.eq_ignore_ascii_case(b"identity") {
             &mut identity
-        } else if let Some(index) = CODINGS
-            .iter()
-            .position(|(token, _)| name.eq_ignore_ascii_case(token))
+        } else if let Some(index) =
+            CODINGS.iter().position(|(token, _)| name.eq_ignore_ascii_case(token))
         {
             &mut listed[index]
         } else {
@@ -51,17 +46,11 @@ pub fn negotiate(value: &[u8], preference: &[Kind]) -> Option<Kind> {
 
     let mut best: Option<(Kind, u16)> = None;
     for &kind in preference {
-        let mut names = CODINGS
-            .iter()
-            .zip(listed)
-            .filter(|((_, of), _)| *of == kind)
-            .peekable();
+        let mut names = CODINGS.iter().zip(listed).filter(|((_, of), _)| *of == kind).peekable();
         if names.peek().is_none() {
             continue; // has no name on the wire, so `*` does not mean it either
         }
-        let own = names.fold(None, |sum, (_, weight)| {
-            weight.map_or(sum, |w| lower(sum, w))
-        });
+        let own = names.fold(None, |sum, (_, weight)| weight.map_or(sum, |w| lower(sum, w)));
         let weight = own.or(others).unwrap_or(0);
         if weight > best.map_or(0, |(_, highest)| highest) {
             best = Some((kind, weight));
@@ -301,20 +290,15 @@ mod tests {
         for (value, preference, expected) in cases {
             let chosen = negotiate(value.as_bytes(), preference);
             assert_eq!(chosen, *expected, "{value:?} among {preference:?}");
-            assert_eq!(
-                chosen,
-                plainly(value.as_bytes(), preference),
-                "{value:?} plainly"
-            );
+            assert_eq!(chosen, plainly(value.as_bytes(), preference), "{value:?} plainly");
         }
     }
 
     /// A quadratic pass would take minutes.
     #[test]
     fn long_values_take_linear_time() {
-        for unit in [
-            ",", ";", "br;", " ", "\t,", "q=0,", "br;q=0;", "*,", "br,gzip,", "x", "\u{0}",
-        ] {
+        for unit in [",", ";", "br;", " ", "\t,", "q=0,", "br;q=0;", "*,", "br,gzip,", "x", "\u{0}"]
+        {
             let count = (1 << 20) / unit.len();
             let value = unit.repeat(count);
             negotiate(value.as_bytes(), ALL);
@@ -382,10 +366,7 @@ mod tests {
             );
             chosen_at_all += usize::from(chosen.is_some());
         }
-        assert!(
-            chosen_at_all > 20_000,
-            "the inputs are worth something: {chosen_at_all}"
-        );
+        assert!(chosen_at_all > 20_000, "the inputs are worth something: {chosen_at_all}");
     }
 
     /// The same once more from the text of the RFC, with strings and lists and no thought of cost.
@@ -394,10 +375,8 @@ mod tests {
         let space: &[char] = &[' ', '\t'];
         let mut elements: Vec<(String, f64)> = Vec::new();
         for element in text.split(',') {
-            let fields: Vec<&str> = element
-                .split(';')
-                .map(|field| field.trim_matches(space))
-                .collect();
+            let fields: Vec<&str> =
+                element.split(';').map(|field| field.trim_matches(space)).collect();
             let mut weights = vec![1.0];
             let mut bad = false;
             for field in &fields[1..] {
@@ -423,10 +402,7 @@ mod tests {
             }
         }
         let weight_of = |name: &str| {
-            let own = elements
-                .iter()
-                .filter(|(of, _)| of == name)
-                .map(|(_, weight)| *weight);
+            let own = elements.iter().filter(|(of, _)| of == name).map(|(_, weight)| *weight);
             own.reduce(f64::min)
         };
         let mut ranked: Vec<(Kind, f64)> = Vec::new();
@@ -435,16 +411,10 @@ mod tests {
                 Kind::Zstd => "zstd",
                 Kind::Brotli => "br",
                 Kind::Gzip => "gzip",
-                #[allow(
-                    unreachable_patterns,
-                    reason = "some builds have more kinds than names"
-                )]
+                #[allow(unreachable_patterns, reason = "some builds have more kinds than names")]
                 _ => continue,
             };
-            ranked.push((
-                *kind,
-                weight_of(name).or_else(|| weight_of("*")).unwrap_or(0.0),
-            ));
+            ranked.push((*kind, weight_of(name).or_else(|| weight_of("*")).unwrap_or(0.0)));
         }
         ranked
             .retain(|(_, weight)| *weight > 0.0 && *weight >= weight_of("identity").unwrap_or(0.0));

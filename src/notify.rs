@@ -53,10 +53,7 @@ impl Queue {
                 notifying: 0,
             }),
             notified: Condvar::new(),
-            inline: Mutex::new(Allowance {
-                left: INLINE_BURST,
-                filled: Instant::now(),
-            }),
+            inline: Mutex::new(Allowance { left: INLINE_BURST, filled: Instant::now() }),
         })
     }
 

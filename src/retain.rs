@@ -148,11 +148,7 @@ impl Retain {
         let encoder = params.new_encoder()?;
         self.made.fetch_add(1, Ordering::Relaxed);
         self.running.fetch_add(1, Ordering::Relaxed);
-        Ok(Some(Loan {
-            encoder,
-            kind: params.kind,
-            lease,
-        }))
+        Ok(Some(Loan { encoder, kind: params.kind, lease }))
     }
 
     /// Takes an encoder back.
@@ -236,12 +232,7 @@ impl Retain {
             encoders_idle: idle.encoders.len() as u64,
             encoders_running: self.running.load(Ordering::Relaxed),
             encoders_made: self.made.load(Ordering::Relaxed),
-            largest_idle: idle
-                .encoders
-                .iter()
-                .map(|e| e.loan.lease.bytes())
-                .max()
-                .unwrap_or(0),
+            largest_idle: idle.encoders.iter().map(|e| e.loan.lease.bytes()).max().unwrap_or(0),
         }
     }
 

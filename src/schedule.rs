@@ -106,11 +106,7 @@ impl State {
         match entry.jobs.front() {
             Some(job) => {
                 let finish = entry.time.max(clock).saturating_add(job.cost);
-                let key = Key {
-                    read_ahead: entry.running > 0,
-                    finish,
-                    stream,
-                };
+                let key = Key { read_ahead: entry.running > 0, finish, stream };
                 entry.key = Some(key);
                 self.ready.insert(key);
             }
@@ -158,17 +154,11 @@ impl State {
         if self.queued == 0 || self.posting > 0 || !self.uncovered() || self.stopped {
             return Left::default();
         }
-        let mut cores = self
-            .ready
-            .iter()
-            .filter_map(|key| self.streams.get(&key.stream));
+        let mut cores = self.ready.iter().filter_map(|key| self.streams.get(&key.stream));
         // One event loop is enough. Where no stream has one, each owner that waits must look.
         let kick = match cores.clone().find(|entry| entry.core.has_queue()) {
             Some(entry) => vec![Arc::clone(&entry.core)],
-            None => cores
-                .by_ref()
-                .map(|entry| Arc::clone(&entry.core))
-                .collect(),
+            None => cores.by_ref().map(|entry| Arc::clone(&entry.core)).collect(),
         };
         Left { kick }
     }
@@ -177,10 +167,7 @@ impl State {
 impl Schedule {
     /// At most `max_running` tasks at once.
     pub fn new(max_running: usize) -> Schedule {
-        Schedule {
-            state: Mutex::default(),
-            max_running,
-        }
+        Schedule { state: Mutex::default(), max_running }
     }
 
     /// Queues a segment. Gives it back once the schedule is stopped.
@@ -295,11 +282,7 @@ impl Schedule {
     pub fn discard(&self) -> Vec<Job> {
         let mut state = self.state.lock();
         state.outstanding -= 1;
-        if state.outstanding > 0 {
-            Vec::new()
-        } else {
-            state.drain()
-        }
+        if state.outstanding > 0 { Vec::new() } else { state.drain() }
     }
 
     /// Removes what a stream has queued.

@@ -12,36 +12,34 @@ const HISTORY_LEAST: usize = 8 << 10;
 /// History that a stream keeps at a flush at least.
 const KEEP_LEAST: usize = 32 << 10;
 
-/// The first segments of a long body are this fraction of a full one, so that bytes leave early.
-const FIRST_FRACTION: u64 = 8;
-
-/// A known body longer than so many full segments starts with small ones.
+/// A body of known length starts with small segments only when it is longer than so many full ones.
 const LONG: u64 = 4;
 
 /// Where a body is cut.
 #[derive(Clone, Copy, Debug)]
 pub struct Cutter {
     segment: u64,
+    first: u64,
     content_length: Option<u64>,
 }
 
 impl Cutter {
-    /// Cuts into segments of at most `segment` bytes.
-    pub fn new(segment: usize, content_length: Option<u64>) -> Cutter {
-        Cutter {
-            segment: segment as u64,
-            content_length,
-        }
+    /// Cuts into segments of at most `segment` bytes. Where they grow, they start with `first`.
+    pub fn new(segment: usize, first: usize, content_length: Option<u64>) -> Cutter {
+        Cutter { segment: segment as u64, first: first.clamp(1, segment) as u64, content_length }
     }
 
     /// How long the segment that starts at `offset` becomes, if no mark ends it before.
     pub fn target(&self, offset: u64) -> usize {
         let full = self.segment;
-        // Doubling: 1/8, 1/8, 1/4, 1/2 of a full segment, then full ones.
-        let growing = full.min(offset.max((full / FIRST_FRACTION).max(1)));
+        // Doubling: first, first, 2 first, 4 first, up to full ones.
+        let growing = full.min(offset.max(self.first));
         let target = match self.content_length {
             Some(length) if offset < length => {
-                if length > LONG * full && growing < full {
+                // Small ones at the start let the first byte leave early; each costs a loading of
+                // history, so where a full segment takes no time they are not worth it.
+                let starts_small = length > LONG * full && self.first <= full / 8;
+                if starts_small && growing < full {
                     growing
                 } else {
                     // Evenly, so that no crumb is left at the end.
@@ -56,8 +54,7 @@ impl Cutter {
 
     /// The longest segment of the body.
     pub fn longest(&self) -> usize {
-        self.content_length
-            .map_or(self.segment, |length| length.clamp(1, self.segment)) as usize
+        self.content_length.map_or(self.segment, |length| length.clamp(1, self.segment)) as usize
     }
 
     /// Whether the length of the body was given.
@@ -82,11 +79,7 @@ pub struct History {
 impl History {
     /// At most `most` bytes.
     pub fn new(most: usize) -> History {
-        History {
-            most,
-            available: 0,
-            recent: 0,
-        }
+        History { most, available: 0, recent: 0 }
     }
 
     /// Bytes that must still be at hand.
@@ -97,8 +90,7 @@ impl History {
     /// What a segment of `input` bytes is given. Loading history costs time, so a small piece does
     /// not get a large one.
     pub fn for_segment(&self, input: usize) -> usize {
-        self.available
-            .min(HISTORY_LEAST.max(input.saturating_mul(4)))
+        self.available.min(HISTORY_LEAST.max(input.saturating_mul(4)))
     }
 
     /// A segment of `input` bytes was cut.
@@ -110,9 +102,7 @@ impl History {
 
     /// A flush mark was set: the stream may now be idle for long, and keeps only so much.
     pub fn flush(&mut self) {
-        self.available = self
-            .available
-            .min(KEEP_LEAST.max(self.recent.saturating_mul(4)));
+        self.available = self.available.min(KEEP_LEAST.max(self.recent.saturating_mul(4)));
     }
 }
 
@@ -184,12 +174,9 @@ mod tests {
     #[test]
     fn a_known_length_leaves_no_crumb() {
         let mib = 1 << 20;
-        assert_eq!(
-            cuts(Cutter::new(1 << 20, Some(mib + 30_000)), mib + 30_000).len(),
-            2
-        );
+        assert_eq!(cuts(Cutter::new(1 << 20, 1 << 17, Some(mib + 30_000)), mib + 30_000).len(), 2);
         for total in [1, 100, mib - 1, mib, mib + 1, 3 * mib + 1, 9 * mib + 12_345] {
-            let sizes = cuts(Cutter::new(1 << 20, Some(total)), total);
+            let sizes = cuts(Cutter::new(1 << 20, 1 << 17, Some(total)), total);
             let last = sizes[sizes.len() - 1];
             assert!(last == total || last >= mib / 2 - 1, "{total}: {sizes:?}");
             assert!(sizes.iter().all(|size| *size <= mib));
@@ -199,13 +186,11 @@ mod tests {
     #[test]
     fn an_unknown_or_wrong_length_grows_to_full_segments() {
         let full = 1 << 20;
-        let sizes = cuts(Cutter::new(full, None), 5 << 20);
+        let sizes = cuts(Cutter::new(full, full / 8, None), 5 << 20);
         assert_eq!(&sizes[..5], &[131_072, 131_072, 262_144, 524_288, 1 << 20]);
         // Said 10 bytes, has 3 MiB: right all the same.
         assert_eq!(
-            cuts(Cutter::new(full, Some(10)), 3 << 20)
-                .iter()
-                .sum::<u64>(),
+            cuts(Cutter::new(full, full / 8, Some(10)), 3 << 20).iter().sum::<u64>(),
             3 << 20
         );
     }

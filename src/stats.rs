@@ -46,10 +46,7 @@ pub struct Counters {
 
 /// All figures of an engine at a time. `include/weft.h` says what each means.
 #[derive(Clone, Copy, Debug, Default)]
-#[allow(
-    missing_docs,
-    reason = "the same names stand, documented, in weft_engine_info"
-)]
+#[allow(missing_docs, reason = "the same names stand, documented, in weft_engine_info")]
 pub struct EngineStats {
     pub streams_begun: u64,
     pub streams_done: u64,

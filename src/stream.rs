@@ -32,10 +32,7 @@ const SMALL: usize = 64 << 10;
 const ROOM_LEAST: usize = 4 << 10;
 
 /// Options of a stream; `weft_stream_options` in `include/weft.h` says what each means.
-#[allow(
-    missing_docs,
-    reason = "the same names stand, documented, in weft_stream_options"
-)]
+#[allow(missing_docs, reason = "the same names stand, documented, in weft_stream_options")]
 pub struct Options {
     pub kind: Kind,
     pub level: Option<i32>,
@@ -99,10 +96,7 @@ pub struct Taken {
 
 /// Figures of a stream; `weft_stream_info` in `include/weft.h` says what each means.
 #[derive(Clone, Copy, Debug)]
-#[allow(
-    missing_docs,
-    reason = "the same names stand, documented, in weft_stream_info"
-)]
+#[allow(missing_docs, reason = "the same names stand, documented, in weft_stream_info")]
 pub struct StreamStats {
     pub codec: Kind,
     pub level: i32,
@@ -270,10 +264,7 @@ impl Core {
         if !jobs.is_empty() {
             let mut state = self.state.lock();
             state.under_way -= jobs.len() as u32;
-            state.input -= jobs
-                .iter()
-                .map(|job| job.segment.input.len())
-                .sum::<usize>();
+            state.input -= jobs.iter().map(|job| job.segment.input.len()).sum::<usize>();
             self.publish(state);
         }
     }
@@ -282,10 +273,7 @@ impl Core {
     fn fail(self: &Arc<Self>, engine: &Engine, status: Status) {
         let mut state = self.state.lock();
         if state.fault.is_none() {
-            state.fault = Some(Fault {
-                status,
-                text: status.to_string(),
-            });
+            state.fault = Some(Fault { status, text: status.to_string() });
             engine.counters.streams_failed.add(1);
         }
         self.publish(state);
@@ -399,9 +387,7 @@ impl Stream {
             return Err(Status::Invalid);
         }
         let in_bounds = |level: i32| level >= bounds.min && level <= bounds.max;
-        if options
-            .overload_level
-            .is_some_and(|level| !in_bounds(level))
+        if options.overload_level.is_some_and(|level| !in_bounds(level))
             || options.max_tasks > TASKS_MOST
             || (options.segment_size != 0
                 && !(SEGMENT_LEAST..=SEGMENT_MOST).contains(&options.segment_size))
@@ -411,7 +397,7 @@ impl Stream {
         }
         let level = options.level.unwrap_or(bounds.default);
         let mut plan = Plan::settle(&options, level)?;
-        match engine.admit(&plan.params, plan.minimum) {
+        match engine.admit(&plan.params, plan.promise) {
             Admission::Yes => {}
             Admission::Overload if options.overload_level.is_some() => {
                 plan = Plan::settle(&options, options.overload_level.unwrap_or(level))?;
@@ -427,11 +413,7 @@ impl Stream {
             }
         }
         let most = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
-        let max_tasks = if options.max_tasks == 0 {
-            TASKS_DEFAULT
-        } else {
-            options.max_tasks
-        };
+        let max_tasks = if options.max_tasks == 0 { TASKS_DEFAULT } else { options.max_tasks };
         let segment = plan.cutter.longest();
         engine.counters.streams_begun.add(1);
         engine.counters.streams_live.add(1);
@@ -475,7 +457,7 @@ impl Stream {
                 micros => u64::from(micros) * 1000,
             },
             minimum: plan.minimum,
-            promise: Some(engine.budget().lease(plan.minimum)),
+            promise: Some(engine.budget().lease(plan.promise)),
             engine: Arc::clone(engine),
             open: None,
             open_past: 0,
@@ -597,12 +579,7 @@ impl Stream {
                     return Err(Status::Shutdown);
                 }
                 self.core.arm(state, ARMED_OUTPUT);
-                return Ok(Taken {
-                    produced,
-                    flushed,
-                    more: false,
-                    flow: Flow::Again,
-                });
+                return Ok(Taken { produced, flushed, more: false, flow: Flow::Again });
             }
             match self.ready.front_mut() {
                 Some(Item::Bytes(output)) => {
@@ -636,20 +613,10 @@ impl Stream {
         }
         self.bytes_out += produced as u64;
         if self.ended {
-            return Ok(Taken {
-                produced,
-                flushed,
-                more: false,
-                flow: Flow::Done,
-            });
+            return Ok(Taken { produced, flushed, more: false, flow: Flow::Done });
         }
         let more = !self.ready.is_empty() || self.core.state.lock().head_is_ready();
-        Ok(Taken {
-            produced,
-            flushed,
-            more,
-            flow: Flow::Ok,
-        })
+        Ok(Taken { produced, flushed, more, flow: Flow::Ok })
     }
 
     /// How many bytes could be taken before the next mark. Takes nothing, arms nothing.
@@ -666,22 +633,12 @@ impl Stream {
         produced -= self.taken;
         let more = !self.ready.is_empty();
         if self.ended {
-            return Ok(Taken {
-                produced: 0,
-                flushed: false,
-                more: false,
-                flow: Flow::Done,
-            });
+            return Ok(Taken { produced: 0, flushed: false, more: false, flow: Flow::Done });
         }
         if !more {
             self.check()?;
         }
-        Ok(Taken {
-            produced,
-            flushed: false,
-            more,
-            flow: Flow::Ok,
-        })
+        Ok(Taken { produced, flushed: false, more, flow: Flow::Ok })
     }
 
     /// Waits for news since the last AGAIN.
@@ -716,12 +673,7 @@ impl Stream {
 
     /// What went wrong.
     pub fn error(&self) -> Option<String> {
-        self.core
-            .state
-            .lock()
-            .fault
-            .as_ref()
-            .map(|fault| fault.text.clone())
+        self.core.state.lock().fault.as_ref().map(|fault| fault.text.clone())
     }
 
     /// Figures.
@@ -831,11 +783,7 @@ impl Stream {
             }
             _ => {
                 // Doubling, up to the whole segment; the known length is the whole segment at once.
-                let sure = if self.cutter.knows_length() {
-                    target
-                } else {
-                    ROOM_LEAST
-                };
+                let sure = if self.cutter.knows_length() { target } else { ROOM_LEAST };
                 let room = target.min(sure.max(wanted * 2));
                 let mut larger = Buffer::new(keep + room, self.engine.store())?;
                 if let Some(old) = &self.open {
@@ -855,11 +803,7 @@ impl Stream {
     /// Cuts the segment being filled. A fault on the way is the segment's result.
     fn cut(&mut self, last: bool) {
         let input = self.filled();
-        let history = if input == 0 {
-            0
-        } else {
-            self.history.for_segment(input)
-        };
+        let history = if input == 0 { 0 } else { self.history.for_segment(input) };
         let first = self.segments == 0;
         let cost = self.core.params.cost_ns(history, input);
         let slot = {
@@ -875,12 +819,8 @@ impl Stream {
         let job = match self.start(slot, history, cost, first, last) {
             Ok(job) => job,
             Err(status) => {
-                let fault = Fault {
-                    status,
-                    text: status.to_string(),
-                };
-                self.core
-                    .complete(&self.engine, slot, input, Err(fault), Spent::default());
+                let fault = Fault { status, text: status.to_string() };
+                self.core.complete(&self.engine, slot, input, Err(fault), Spent::default());
                 None
             }
         };
@@ -909,24 +849,14 @@ impl Stream {
         }
         let segment = self.hand_over(history, input, first, last)?;
         let core = Arc::clone(&self.core);
-        Ok(Some(Job {
-            core,
-            slot,
-            segment,
-            cost,
-            queued: Instant::now(),
-        }))
+        Ok(Some(Job { core, slot, segment, cost, queued: Instant::now() }))
     }
 
     fn runs_here(&self, cost: u64) -> bool {
         self.engine.is_inline()
             || self.inline_ns == u64::MAX
             || (cost <= self.inline_ns
-                && self
-                    .core
-                    .queue
-                    .as_ref()
-                    .is_none_or(|queue| queue.allow_inline(cost)))
+                && self.core.queue.as_ref().is_none_or(|queue| queue.allow_inline(cost)))
     }
 
     /// Encodes in the owner's call. False: the memory for it is not to be had now.
@@ -1003,11 +933,7 @@ impl Stream {
             let joined = Arc::new(self.join(room, history));
             let before = Piece::new(Arc::clone(&joined), 0..history);
             return Ok(Segment {
-                history: if history == 0 {
-                    Vec::new()
-                } else {
-                    vec![before]
-                },
+                history: if history == 0 { Vec::new() } else { vec![before] },
                 input: Piece::new(joined, history..history + input),
                 first,
                 last,
@@ -1021,19 +947,11 @@ impl Stream {
         let near = history.min(past_of_open);
         let mut pieces = self.last_of_past(history - near);
         if near > 0 {
-            pieces.push(Piece::new(
-                Arc::clone(&open),
-                past_of_open - near..past_of_open,
-            ));
+            pieces.push(Piece::new(Arc::clone(&open), past_of_open - near..past_of_open));
         }
         self.past.push_back(Piece::new(Arc::clone(&open), 0..len));
         self.past_len += len;
-        Ok(Segment {
-            history: pieces,
-            input: Piece::new(open, past_of_open..len),
-            first,
-            last,
-        })
+        Ok(Segment { history: pieces, input: Piece::new(open, past_of_open..len), first, last })
     }
 
     /// Lets go of what history does not reach any more.
@@ -1129,7 +1047,9 @@ struct Plan {
     params: Params,
     cutter: Cutter,
     history: usize,
+    /// Bytes it may always hold, and those that begin sets aside.
     minimum: usize,
+    promise: usize,
 }
 
 impl Plan {
@@ -1139,15 +1059,13 @@ impl Plan {
             0 => shape.segment,
             given => given as usize,
         };
-        let cutter = Cutter::new(segment, options.content_length);
+        // As early as in the default shape, in proportion.
+        let first = (segment as u64 * shape.first as u64 / shape.segment as u64) as usize;
+        let cutter = Cutter::new(segment, first, options.content_length);
         let longest = cutter.longest();
         // A body of one segment has no history.
-        let alone = options
-            .content_length
-            .is_some_and(|length| length <= segment as u64);
-        let wanted = options
-            .history_size
-            .map_or(shape.history, |given| given as usize);
+        let alone = options.content_length.is_some_and(|length| length <= segment as u64);
+        let wanted = options.history_size.map_or(shape.history, |given| given as usize);
         let params = Params::settle(&Request {
             kind: options.kind,
             level,
@@ -1159,13 +1077,11 @@ impl Plan {
         let history = wanted.min(1 << params.window_log);
         let before = if alone { 0 } else { history };
         // Twice: as the stream holds them, and joined for the encoder.
-        let minimum =
-            2 * Block::round(before + longest) + Block::round(params.output_bound(longest));
-        Ok(Plan {
-            params,
-            cutter,
-            history,
-            minimum,
-        })
+        let holds = |before: usize, input: usize| {
+            2 * Block::round(before + input) + Block::round(params.output_bound(input))
+        };
+        // A stream of unknown length may end with its first segment: more is not promised to it.
+        let promise = holds(0, cutter.target(0));
+        Ok(Plan { params, cutter, history, minimum: holds(before, longest), promise })
     }
 }

@@ -31,9 +31,7 @@ impl<T> Mutex<T> {
 
     /// Takes the lock.
     pub fn lock(&self) -> Guard<'_, T> {
-        self.0
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -55,15 +53,9 @@ impl Condvar {
     /// Waits for a wake-up, or for `limit` to pass where one is given.
     pub fn wait<'a, T>(&self, guard: Guard<'a, T>, limit: Option<Duration>) -> Guard<'a, T> {
         match limit {
-            None => self
-                .0
-                .wait(guard)
-                .unwrap_or_else(|poisoned| poisoned.into_inner()),
+            None => self.0.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner()),
             Some(limit) => {
-                self.0
-                    .wait_timeout(guard, limit)
-                    .unwrap_or_else(|poisoned| poisoned.into_inner())
-                    .0
+                self.0.wait_timeout(guard, limit).unwrap_or_else(|poisoned| poisoned.into_inner()).0
             }
         }
     }

@@ -58,11 +58,7 @@ pub struct Bounds {
 pub fn bounds(kind: Kind) -> Result<Bounds, Status> {
     match kind {
         Kind::Zstd => Ok(zstd::bounds()),
-        Kind::Stored => Ok(Bounds {
-            min: 0,
-            max: 22,
-            default: 0,
-        }),
+        Kind::Stored => Ok(Bounds { min: 0, max: 22, default: 0 }),
         Kind::Brotli | Kind::Gzip => Err(Status::Unsupported),
     }
 }
@@ -73,6 +69,8 @@ pub fn bounds(kind: Kind) -> Result<Bounds, Status> {
 pub struct Shape {
     /// Bytes of a full segment.
     pub segment: usize,
+    /// Bytes of the first segment, where they grow.
+    pub first: usize,
     /// Bytes of history.
     pub history: usize,
 }
@@ -127,36 +125,22 @@ impl Params {
             return Err(Status::Invalid);
         }
         let reach = (request.history + request.segment) as u64;
-        let reach = request
-            .content_length
-            .map_or(reach, |length| length.min(reach));
-        let most = if request.window_log == 0 {
-            23
-        } else {
-            request.window_log
-        };
+        let reach = request.content_length.map_or(reach, |length| length.min(reach));
+        let most = if request.window_log == 0 { 23 } else { request.window_log };
         let window_log = ceil_log2(reach).min(most).max(WINDOW_LOG_LEAST);
         let detail = match request.kind {
             Kind::Zstd => Detail::Zstd(zstd::Tuning::settle(request, window_log)),
             Kind::Stored => Detail::Stored,
             Kind::Brotli | Kind::Gzip => return Err(Status::Unsupported),
         };
-        Ok(Params {
-            kind: request.kind,
-            level: request.level,
-            window_log,
-            detail,
-        })
+        Ok(Params { kind: request.kind, level: request.level, window_log, detail })
     }
 
     /// The default cut for a codec and level.
     pub fn shape(kind: Kind, level: i32) -> Shape {
         match kind {
             Kind::Zstd => zstd::shape(level),
-            _ => Shape {
-                segment: 1 << 20,
-                history: 256 << 10,
-            },
+            _ => Shape { segment: 1 << 20, first: 1 << 17, history: 256 << 10 },
         }
     }
 
@@ -210,12 +194,7 @@ impl<'a> Window<'a> {
     /// A window whose first `history` bytes are history and whose rest is to be encoded.
     pub fn new(bytes: &'a [u8], history: usize, first: bool, last: bool) -> Window<'a> {
         assert!(history <= bytes.len(), "history is part of the window");
-        Window {
-            bytes,
-            history,
-            first,
-            last,
-        }
+        Window { bytes, history, first, last }
     }
 
     /// What the encoder may refer to.

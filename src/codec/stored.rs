@@ -40,9 +40,7 @@ impl Encoder for StoredEncoder {
 
 /// FNV-1a, 32 bits.
 pub fn checksum(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0x811c_9dc5, |sum, byte| {
-        (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
-    })
+    bytes.iter().fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
 /// Takes a stream apart and puts the body together again, checking each frame's history.
@@ -57,19 +55,14 @@ pub fn decode(mut bytes: &[u8]) -> Result<(Vec<u8>, bool), String> {
             return Err("cut inside a frame's head".into());
         }
         let word = |at: usize| {
-            bytes[at..at + 4]
-                .iter()
-                .rev()
-                .fold(0, |sum, byte| sum << 8 | u32::from(*byte))
+            bytes[at..at + 4].iter().rev().fold(0, |sum, byte| sum << 8 | u32::from(*byte))
         };
         let (history, sum, length) = (word(1) as usize, word(5), word(9) as usize);
         if (bytes[0] & 1 != 0) != (index == 0) {
             return Err(format!("frame {index}: first is wrong"));
         }
         if history > body.len() || checksum(&body[body.len() - history..]) != sum {
-            return Err(format!(
-                "frame {index}: history of {history} bytes is wrong"
-            ));
+            return Err(format!("frame {index}: history of {history} bytes is wrong"));
         }
         ended = bytes[0] & 2 != 0;
         body.extend(bytes.get(HEAD..HEAD + length).ok_or("cut inside a frame")?);

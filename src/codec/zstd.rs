@@ -47,18 +47,20 @@ const TINY: usize = 2048;
 pub fn bounds() -> Bounds {
     // SAFETY: no arguments, no state.
     let (min, max) = unsafe { (sys::ZSTD_minCLevel(), sys::ZSTD_maxCLevel()) };
-    Bounds {
-        min,
-        max,
-        default: 3,
-    }
+    Bounds { min, max, default: 3 }
 }
 
-/// Segments and history by class of level; docs/architecture.md has the figures behind them.
-pub fn shape(_level: i32) -> Shape {
-    Shape {
-        segment: 1 << 20,
-        history: 256 << 10,
+/// Segments and history by class of level; docs/architecture.md has the figures behind them. Loading
+/// history costs a third of encoding as many bytes, so what good levels gain from a longer one is
+/// paid for with longer segments. A full segment takes 10 to 40 ms up to level 12, and up to a
+/// second above, where the first ones are therefore short.
+pub fn shape(level: i32) -> Shape {
+    let kib = |count: usize| count << 10;
+    match level {
+        ..=4 => Shape { segment: kib(2048), first: kib(512), history: kib(512) },
+        5..=8 => Shape { segment: kib(2560), first: kib(512), history: kib(768) },
+        9..=12 => Shape { segment: kib(2560), first: kib(512), history: kib(1280) },
+        _ => Shape { segment: kib(2048), first: kib(128), history: kib(1024) },
     }
 }
 
@@ -89,11 +91,7 @@ impl Tuning {
             // 22 asks for 640 MiB otherwise.
             sys::ZSTD_adjustCParams(params, request.segment as u64, request.history)
         };
-        Tuning {
-            level: request.level,
-            window_log,
-            params,
-        }
+        Tuning { level: request.level, window_log, params }
     }
 
     /// Bytes of a context with these parameters.
@@ -107,15 +105,15 @@ impl Tuning {
         let strategy = self.strategy_for(input) as u64;
         // Picoseconds for each byte of input, and of history to be loaded.
         let (input_ps, history_ps): (u64, u64) = match strategy {
-            0..=1 => (3_000, 500),
-            2 => (4_000, 700),
-            3 => (8_000, 1_200),
-            4 => (11_000, 1_200),
-            5 => (20_000, 1_500),
-            6 => (50_000, 15_000),
-            7 => (110_000, 25_000),
-            8 => (250_000, 40_000),
-            _ => (450_000, 45_000),
+            0..=1 => (2_500, 500),
+            2 => (3_300, 1_000),
+            3 => (6_500, 2_500),
+            4 => (9_000, 3_000),
+            5 => (15_000, 4_500),
+            6 => (45_000, 15_000),
+            7 => (80_000, 20_000),
+            8 => (150_000, 30_000),
+            _ => (250_000, 30_000),
         };
         let setup_ns = 3_000;
         setup_ns + (input as u64 * input_ps + history as u64 * history_ps) / 1_000
@@ -153,10 +151,7 @@ impl ZstdEncoder {
         };
         // SAFETY: the functions keep the allocator contract, and `held` lives as long as the context.
         let context = unsafe { sys::ZSTD_createCCtx_advanced(memory) };
-        Ok(ZstdEncoder {
-            context: NonNull::new(context).ok_or(Status::NoMemory)?,
-            held,
-        })
+        Ok(ZstdEncoder { context: NonNull::new(context).ok_or(Status::NoMemory)?, held })
     }
 
     fn set(&mut self, parameter: sys::ZSTD_cParameter, value: c_int) -> Result<(), Fault> {
@@ -199,10 +194,7 @@ impl Encoder for ZstdEncoder {
         out: &mut [u8],
     ) -> Result<Range<usize>, Fault> {
         let super::Detail::Zstd(tuning) = &params.detail else {
-            return Err(Fault {
-                status: Status::Invalid,
-                text: "not a zstd stream".into(),
-            });
+            return Err(Fault { status: Status::Invalid, text: "not a zstd stream".into() });
         };
         let (history, input) = (window.history(), window.input());
         if input.is_empty() {
@@ -220,21 +212,10 @@ impl Encoder for ZstdEncoder {
         self.prepare(tuning, input.len())?;
         let context = self.context.as_ptr();
         let flush = sys::ZSTD_EndDirective::ZSTD_e_flush;
-        let last = if window.last {
-            sys::ZSTD_EndDirective::ZSTD_e_end
-        } else {
-            flush
-        };
-        let mut source = sys::ZSTD_inBuffer {
-            src: input.as_ptr().cast(),
-            size: 0,
-            pos: 0,
-        };
-        let mut target = sys::ZSTD_outBuffer {
-            dst: out.as_mut_ptr().cast(),
-            size: out.len(),
-            pos: 0,
-        };
+        let last = if window.last { sys::ZSTD_EndDirective::ZSTD_e_end } else { flush };
+        let mut source = sys::ZSTD_inBuffer { src: input.as_ptr().cast(), size: 0, pos: 0 };
+        let mut target =
+            sys::ZSTD_outBuffer { dst: out.as_mut_ptr().cast(), size: out.len(), pos: 0 };
         // SAFETY: a live context of ours; both buffers outlive the calls and do not move, as the
         // stable-buffer parameters ask; history lies directly in front of the input.
         unsafe {
@@ -246,30 +227,16 @@ impl Encoder for ZstdEncoder {
                     sys::ZSTD_dictContentType_e::ZSTD_dct_rawContent,
                 ))?;
             }
-            check(sys::ZSTD_CCtx_setPledgedSrcSize(
-                context,
-                input.len() as u64,
-            ))?;
+            check(sys::ZSTD_CCtx_setPledgedSrcSize(context, input.len() as u64))?;
             // Starts the frame and writes libzstd's header, so that repeat offsets can be dropped
             // before the first block.
-            check(sys::ZSTD_compressStream2(
-                context,
-                &mut target,
-                &mut source,
-                flush,
-            ))?;
+            check(sys::ZSTD_compressStream2(context, &mut target, &mut source, flush))?;
             debug_assert_eq!(target.pos, HEADER);
             if !window.first {
                 ZSTD_invalidateRepCodes(context);
             }
             source.size = input.len();
-            if check(sys::ZSTD_compressStream2(
-                context,
-                &mut target,
-                &mut source,
-                last,
-            ))? != 0
-            {
+            if check(sys::ZSTD_compressStream2(context, &mut target, &mut source, last))? != 0 {
                 return Err(Fault {
                     status: Status::Codec,
                     text: "zstd: output bound too small".into(),
@@ -310,20 +277,11 @@ fn check(result: usize) -> Result<usize, Fault> {
         if sys::ZSTD_isError(result) == 0 {
             return Ok(result);
         }
-        let text = CStr::from_ptr(sys::ZSTD_getErrorName(result))
-            .to_string_lossy()
-            .into_owned();
+        let text = CStr::from_ptr(sys::ZSTD_getErrorName(result)).to_string_lossy().into_owned();
         let memory =
             sys::ZSTD_getErrorCode(result) == sys::ZSTD_ErrorCode::ZSTD_error_memory_allocation;
-        let status = if memory {
-            Status::NoMemory
-        } else {
-            Status::Codec
-        };
-        Err(Fault {
-            status,
-            text: format!("zstd: {text}"),
-        })
+        let status = if memory { Status::NoMemory } else { Status::Codec };
+        Err(Fault { status, text: format!("zstd: {text}") })
     }
 }
 
@@ -349,11 +307,7 @@ unsafe extern "C" fn allocate(opaque: *mut c_void, size: usize) -> *mut c_void {
                 -1,
                 0,
             );
-            if base == libc::MAP_FAILED {
-                core::ptr::null_mut()
-            } else {
-                base
-            }
+            if base == libc::MAP_FAILED { core::ptr::null_mut() } else { base }
         } else {
             libc::malloc(total)
         };

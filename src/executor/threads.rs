@@ -50,11 +50,7 @@ thread_local! {
 impl Threads {
     /// `count` threads, none of them started.
     pub fn new(count: usize) -> Threads {
-        Threads {
-            count,
-            pool: Mutex::new(State::NotYet),
-            alive: Arc::default(),
-        }
+        Threads { count, pool: Mutex::new(State::NotYet), alive: Arc::default() }
     }
 
     /// The pool, started when need be.
@@ -89,10 +85,7 @@ fn start(count: usize) -> Option<ThreadPool> {
     let before = SigSet::thread_get_mask().ok()?;
     mask.thread_block().ok()?;
     let built = catch_unwind(|| {
-        threadpool::Builder::new()
-            .num_threads(count)
-            .thread_name("weft".into())
-            .build()
+        threadpool::Builder::new().num_threads(count).thread_name("weft".into()).build()
     });
     let _ = before.thread_set_mask();
     built.ok()

@@ -75,11 +75,7 @@ impl<T> Handle<T> {
     }
 
     fn check(&self) -> Result<(), Status> {
-        if self.pid == pid() {
-            Ok(())
-        } else {
-            Err(Status::State)
-        }
+        if self.pid == pid() { Ok(()) } else { Err(Status::State) }
     }
 }
 

@@ -86,9 +86,7 @@ pub unsafe extern "C" fn weft_stream_begin(
             None
         } else {
             // SAFETY: the caller's promise.
-            Some(Arc::clone(unsafe {
-                Handle::<Arc<Queue>>::get(given.queue.cast_const())
-            }?))
+            Some(Arc::clone(unsafe { Handle::<Arc<Queue>>::get(given.queue.cast_const()) }?))
         };
         let user = Context(given.user);
         let on_ready = given.on_ready.map(|on_ready| {
@@ -117,10 +115,7 @@ pub unsafe extern "C" fn weft_stream_begin(
             ..Options::new(Kind::from_c(given.codec)?)
         };
         let made = Stream::begin(engine, options)?;
-        let body = Body {
-            stream: made,
-            error: OnceLock::new(),
-        };
+        let body = Body { stream: made, error: OnceLock::new() };
         // SAFETY: checked above.
         unsafe { stream.write(Handle::into_raw(body)) };
         Ok(WEFT_OK)
@@ -183,9 +178,7 @@ pub unsafe extern "C" fn weft_stream_flush(stream: *mut weft_stream) -> weft_sta
 pub unsafe extern "C" fn weft_stream_finish(stream: *mut weft_stream) -> weft_status {
     guard(|| {
         // SAFETY: the caller's promise.
-        unsafe { Handle::<Body>::get_mut(stream) }?
-            .stream
-            .finish()?;
+        unsafe { Handle::<Body>::get_mut(stream) }?.stream.finish()?;
         Ok(WEFT_OK)
     })
 }
@@ -221,26 +214,21 @@ pub unsafe extern "C" fn weft_stream_poll(
             // The bytes behind `dst` may never have been written by C, and a slice of `u8` must be
             // initialised: the copy therefore goes through a raw pointer.
             let mut offset = 0;
-            body.stream
-                .poll(cap.min(isize::MAX as usize), &mut |bytes| {
-                    // SAFETY: `poll` hands out at most `cap` bytes in all, and `dst` has that many.
-                    unsafe {
-                        core::ptr::copy_nonoverlapping(
-                            bytes.as_ptr(),
-                            dst.cast::<u8>().add(offset),
-                            bytes.len(),
-                        );
-                    }
-                    offset += bytes.len();
-                })?
+            body.stream.poll(cap.min(isize::MAX as usize), &mut |bytes| {
+                // SAFETY: `poll` hands out at most `cap` bytes in all, and `dst` has that many.
+                unsafe {
+                    core::ptr::copy_nonoverlapping(
+                        bytes.as_ptr(),
+                        dst.cast::<u8>().add(offset),
+                        bytes.len(),
+                    );
+                }
+                offset += bytes.len();
+            })?
         };
         let mut bits = 0;
         bits |= if taken.flushed { WEFT_EVENT_FLUSHED } else { 0 };
-        bits |= if taken.flow == Flow::Done {
-            WEFT_EVENT_DONE
-        } else {
-            0
-        };
+        bits |= if taken.flow == Flow::Done { WEFT_EVENT_DONE } else { 0 };
         bits |= if taken.more { WEFT_EVENT_MORE } else { 0 };
         // SAFETY: checked above.
         unsafe {
@@ -319,9 +307,7 @@ pub unsafe extern "C" fn weft_stream_error(stream: *const weft_stream) -> *const
         let Some(text) = body.stream.error() else {
             return c"".as_ptr();
         };
-        body.error
-            .get_or_init(|| CString::new(text).unwrap_or_default())
-            .as_ptr()
+        body.error.get_or_init(|| CString::new(text).unwrap_or_default()).as_ptr()
     })
 }
 
