@@ -1,0 +1,755 @@
+
+/*
+ * weft for NGINX: the engine of a worker process, and nginx's thread pools
+ * under it.
+ *
+ * There is one engine for each thread pool that the configuration names, and
+ * one that compresses in the event loop.  It is made at the first response
+ * that needs it: cache manager and loader run init_process as well.
+ *
+ * Segments wait in weft, not in the pool: a task that is posted is leave to
+ * compress whatever is most urgent when it runs.  News of streams arrives with
+ * the completion event of the task that made them.
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ */
+
+
+#include "ngx_http_weft.h"
+
+#if (NGX_HAVE_SCHED_SETAFFINITY)
+#include <sched.h>
+#endif
+
+
+/* well below any sensible send_timeout */
+
+#define NGX_HTTP_WEFT_TICK   250
+
+/* ticks after which news that nobody fetched is lost */
+
+#define NGX_HTTP_WEFT_STALE  8
+
+
+typedef struct ngx_http_weft_task_s  ngx_http_weft_task_t;
+
+
+struct ngx_http_weft_engine_s {
+    ngx_http_weft_main_conf_t  *conf;
+
+#if (NGX_THREADS)
+    ngx_thread_pool_t          *pool;      /* NULL: in the event loop */
+    pthread_t                   thread;
+    ngx_http_weft_task_t       *free;
+    time_t                      refused;
+#endif
+
+    weft_engine                *engine;
+    weft_queue                 *queue;
+
+    ngx_uint_t                  tasks;     /* posted, not seen to complete */
+    ngx_queue_t                 waiting;   /* requests that wait for tasks */
+
+    ngx_event_t                 news;
+    ngx_event_t                 timer;
+    ngx_atomic_t                notified;
+    ngx_uint_t                  stale;
+
+    time_t                      told;
+    uint64_t                    refused_overload;
+
+    unsigned                    failed:1;
+};
+
+
+#if (NGX_THREADS)
+
+struct ngx_http_weft_task_s {
+    ngx_thread_task_t           task;
+    weft_task                  *weft;
+    ngx_http_weft_engine_t     *engine;
+    ngx_http_weft_task_t       *next;
+};
+
+
+static ngx_uint_t ngx_http_weft_can_notify(ngx_conf_t *cf);
+static int ngx_http_weft_post(void *data, weft_task *weft);
+static void ngx_http_weft_task_handler(void *data, ngx_log_t *log);
+static void ngx_http_weft_task_event_handler(ngx_event_t *ev);
+static ngx_uint_t ngx_http_weft_max_running(void);
+
+#endif
+
+static ngx_int_t ngx_http_weft_engine_start(ngx_http_weft_engine_t *e);
+static void ngx_http_weft_engine_stop(ngx_http_weft_engine_t *e);
+static void ngx_http_weft_engine_cleanup(void *data);
+static size_t ngx_http_weft_dispatch(ngx_http_weft_engine_t *e);
+static void ngx_http_weft_notify(void *data);
+static void ngx_http_weft_news_handler(ngx_event_t *ev);
+static void ngx_http_weft_timer_handler(ngx_event_t *ev);
+static void ngx_http_weft_set_timer(ngx_http_weft_engine_t *e);
+
+
+/* pool: NULL for the event loop */
+
+ngx_http_weft_engine_t *
+ngx_http_weft_engine_add(ngx_conf_t *cf, ngx_str_t *pool)
+{
+    ngx_uint_t                  i;
+    ngx_pool_cleanup_t         *cln;
+    ngx_http_weft_engine_t     *e, **ep;
+    ngx_http_weft_main_conf_t  *wmcf;
+#if (NGX_THREADS)
+    ngx_thread_pool_t          *tp;
+#endif
+
+    wmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_weft_filter_module);
+
+#if (NGX_THREADS)
+
+    tp = NULL;
+
+    if (pool) {
+
+        if (ngx_http_weft_can_notify(cf)) {
+            tp = ngx_thread_pool_add(cf, pool);
+            if (tp == NULL) {
+                return NULL;
+            }
+
+        } else if (!wmcf->inline_told) {
+            ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                               "weft compresses in the event loop: the "
+                               "configured event method cannot be used "
+                               "with thread pools");
+            wmcf->inline_told = 1;
+        }
+    }
+
+#else
+
+    if (pool && !wmcf->inline_told) {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "weft compresses in the event loop: this nginx "
+                           "is built without \"--with-threads\"");
+        wmcf->inline_told = 1;
+    }
+
+#endif
+
+    ep = wmcf->engines.elts;
+
+    for (i = 0; i < wmcf->engines.nelts; i++) {
+#if (NGX_THREADS)
+        if (ep[i]->pool == tp)
+#endif
+        {
+            return ep[i];
+        }
+    }
+
+    e = ngx_pcalloc(cf->pool, sizeof(ngx_http_weft_engine_t));
+    if (e == NULL) {
+        return NULL;
+    }
+
+    e->conf = wmcf;
+#if (NGX_THREADS)
+    e->pool = tp;
+#endif
+
+    ep = ngx_array_push(&wmcf->engines);
+    if (ep == NULL) {
+        return NULL;
+    }
+
+    *ep = e;
+
+    /* for a cycle that ends before its process, without a master */
+
+    cln = ngx_pool_cleanup_add(cf->pool, 0);
+    if (cln == NULL) {
+        return NULL;
+    }
+
+    cln->handler = ngx_http_weft_engine_cleanup;
+    cln->data = e;
+
+    return e;
+}
+
+
+ngx_int_t
+ngx_http_weft_init_process(ngx_cycle_t *cycle)
+{
+    ngx_http_weft_main_conf_t  *wmcf;
+
+    if (ngx_process != NGX_PROCESS_WORKER
+        && ngx_process != NGX_PROCESS_SINGLE)
+    {
+        return NGX_OK;
+    }
+
+    wmcf = ngx_http_cycle_get_module_main_conf(cycle,
+                                               ngx_http_weft_filter_module);
+
+    /*
+     * After a reload without a master process nginx starts no thread of the
+     * new cycle's pools; init_process is not called then either.
+     */
+
+    if (wmcf) {
+        wmcf->threads = 1;
+    }
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_weft_exit_process(ngx_cycle_t *cycle)
+{
+    ngx_uint_t                  i;
+    ngx_http_weft_engine_t    **ep;
+    ngx_http_weft_main_conf_t  *wmcf;
+
+    wmcf = ngx_http_cycle_get_module_main_conf(cycle,
+                                               ngx_http_weft_filter_module);
+    if (wmcf == NULL) {
+        return;
+    }
+
+    ep = wmcf->engines.elts;
+
+    for (i = 0; i < wmcf->engines.nelts; i++) {
+        ngx_http_weft_engine_stop(ep[i]);
+    }
+}
+
+
+static ngx_int_t
+ngx_http_weft_engine_start(ngx_http_weft_engine_t *e)
+{
+    weft_status           rc;
+    weft_engine_options   options;
+#if (NGX_THREADS)
+    weft_executor         executor;
+#endif
+
+    if (e->engine) {
+        return NGX_OK;
+    }
+
+    if (e->failed) {
+        return NGX_ERROR;
+    }
+
+    weft_engine_options_init(&options);
+
+    options.max_memory = e->conf->max_memory;
+
+    if (e->conf->overload != NGX_CONF_UNSET_MSEC) {
+        options.overload_ms = (uint32_t) e->conf->overload;
+    }
+
+    if (e->conf->retention != NGX_CONF_UNSET_UINT) {
+        options.retention = (uint32_t) e->conf->retention;
+    }
+
+    if (e->conf->retain != NGX_CONF_UNSET) {
+        options.retain_bytes = e->conf->retain;
+    }
+
+#if (NGX_THREADS)
+
+    e->thread = pthread_self();
+
+    if (e->pool && e->conf->threads) {
+        ngx_memzero(&executor, sizeof(weft_executor));
+
+        executor.struct_size = sizeof(weft_executor);
+        executor.ctx = e;
+        executor.post = ngx_http_weft_post;
+
+        options.executor = &executor;
+        options.max_running = (uint32_t) ngx_http_weft_max_running();
+    }
+
+#endif
+
+    ngx_queue_init(&e->waiting);
+
+    e->news.data = e;
+    e->news.handler = ngx_http_weft_news_handler;
+    e->news.log = ngx_cycle->log;
+
+    e->timer.data = e;
+    e->timer.handler = ngx_http_weft_timer_handler;
+    e->timer.log = ngx_cycle->log;
+
+    rc = weft_engine_new(&options, &e->engine);
+
+    if (rc == WEFT_OK) {
+        rc = weft_queue_new(e->engine, ngx_http_weft_notify, e, &e->queue);
+
+        if (rc != WEFT_OK) {
+            weft_engine_free(e->engine);
+            e->engine = NULL;
+        }
+    }
+
+    if (rc != WEFT_OK) {
+        ngx_log_error(NGX_LOG_CRIT, ngx_cycle->log, 0,
+                      "weft engine could not be made: %s",
+                      weft_status_string(rc));
+        e->failed = 1;
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_weft_engine_stop(ngx_http_weft_engine_t *e)
+{
+    e->failed = 1;
+
+    if (e->engine == NULL) {
+        return;
+    }
+
+    if (e->timer.timer_set) {
+        ngx_del_timer(&e->timer);
+    }
+
+    if (e->news.posted) {
+        ngx_delete_posted_event(&e->news);
+    }
+
+    /* tasks that still run end into nothing */
+
+    weft_queue_free(e->queue);
+    weft_engine_free(e->engine);
+
+    e->queue = NULL;
+    e->engine = NULL;
+}
+
+
+static void
+ngx_http_weft_engine_cleanup(void *data)
+{
+    ngx_http_weft_engine_stop(data);
+}
+
+
+ngx_int_t
+ngx_http_weft_begin(ngx_http_weft_ctx_t *ctx, uint32_t codec)
+{
+    time_t                     now;
+    weft_status                rc;
+    ngx_uint_t                 level;
+    weft_engine_info           info;
+    ngx_http_request_t        *r;
+    weft_stream_options        options;
+    ngx_http_cleanup_t        *cln;
+    ngx_http_weft_engine_t    *e;
+    ngx_http_weft_loc_conf_t  *wlcf;
+
+    r = ctx->request;
+    e = ctx->engine;
+
+    if (ngx_http_weft_engine_start(e) != NGX_OK) {
+        ctx->status = "off:error";
+        return NGX_DECLINED;
+    }
+
+    /* not a pool cleanup: the pool of a terminated request can live on */
+
+    cln = ngx_http_cleanup_add(r, 0);
+    if (cln == NULL) {
+        return NGX_ERROR;
+    }
+
+    cln->handler = (ngx_http_cleanup_pt) ngx_http_weft_free_stream;
+    cln->data = ctx;
+
+    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weft_filter_module);
+
+    weft_stream_options_init(&options);
+
+    options.codec = codec;
+
+    if (wlcf->levels[codec - 1] != NGX_HTTP_WEFT_LEVEL_UNSET) {
+        options.level = wlcf->levels[codec - 1];
+    }
+
+    if (r->headers_out.content_length_n >= 0) {
+        options.content_length = r->headers_out.content_length_n;
+    }
+
+    options.segment_size = wlcf->segment;
+    options.max_tasks = (uint32_t) wlcf->tasks;
+
+    options.queue = e->queue;
+    options.on_ready = ngx_http_weft_ready;
+    options.user = ctx;
+
+    rc = weft_stream_begin(e->engine, &options, &ctx->stream);
+
+    if (rc == WEFT_OK) {
+        return NGX_OK;
+    }
+
+    ctx->stream = NULL;
+
+    if (rc != WEFT_E_LIMIT) {
+        ctx->status = "off:error";
+
+        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                      "weft: %s, the response is sent as it is",
+                      weft_status_string(rc));
+
+        return NGX_DECLINED;
+    }
+
+    ctx->status = "off:memory";
+
+    info.struct_size = sizeof(weft_engine_info);
+
+    if (weft_engine_stats(e->engine, &info) == WEFT_OK
+        && info.refused_overload != e->refused_overload)
+    {
+        e->refused_overload = info.refused_overload;
+        ctx->status = "off:overload";
+    }
+
+    /* an overloaded server has no use for a flood of warnings */
+
+    now = ngx_time();
+    level = (now == e->told) ? NGX_LOG_INFO : NGX_LOG_WARN;
+    e->told = now;
+
+    ngx_log_error(level, r->connection->log, 0,
+                  "weft is at its limit (%s), the response is sent as it is",
+                  ctx->status + sizeof("off:") - 1);
+
+    return NGX_DECLINED;
+}
+
+
+#if (NGX_THREADS)
+
+/*
+ * With an event method that can not notify, as select and poll, a thread pool
+ * stops the worker process at its start.
+ */
+
+static ngx_uint_t
+ngx_http_weft_can_notify(ngx_conf_t *cf)
+{
+    ngx_uint_t           i;
+    ngx_event_conf_t    *ecf;
+    ngx_event_module_t  *module;
+
+    if (ngx_get_conf(cf->cycle->conf_ctx, ngx_events_module) == NULL) {
+
+        /* "events" comes behind "http" */
+
+        return 1;
+    }
+
+    ecf = ngx_event_get_conf(cf->cycle->conf_ctx, ngx_event_core_module);
+
+    for (i = 0; cf->cycle->modules[i]; i++) {
+
+        if (cf->cycle->modules[i]->type != NGX_EVENT_MODULE
+            || cf->cycle->modules[i]->ctx_index != ecf->use)
+        {
+            continue;
+        }
+
+        module = cf->cycle->modules[i]->ctx;
+
+        return module->actions.notify != NULL;
+    }
+
+    return 1;
+}
+
+
+static ngx_uint_t
+ngx_http_weft_max_running(void)
+{
+    ngx_int_t         n;
+    ngx_core_conf_t  *ccf;
+#if (NGX_HAVE_SCHED_SETAFFINITY)
+    cpu_set_t         mask;
+#endif
+
+    n = ngx_ncpu;
+
+#if (NGX_HAVE_SCHED_SETAFFINITY)
+    if (sched_getaffinity(0, sizeof(cpu_set_t), &mask) == 0) {
+        n = CPU_COUNT(&mask);
+    }
+#endif
+
+    ccf = (ngx_core_conf_t *) ngx_get_conf(ngx_cycle->conf_ctx,
+                                           ngx_core_module);
+
+    if (ccf->worker_processes > 1) {
+        n /= ccf->worker_processes;
+    }
+
+    return ngx_max(n, 1);
+}
+
+
+static int
+ngx_http_weft_post(void *data, weft_task *weft)
+{
+    ngx_http_weft_engine_t *e = data;
+
+    time_t                 now;
+    ngx_int_t              rc;
+    ngx_uint_t             level;
+    ngx_http_weft_task_t  *t;
+
+    t = e->free;
+
+    if (t) {
+        e->free = t->next;
+
+    } else {
+        /* not of a pool: tasks outlive requests */
+
+        t = ngx_calloc(sizeof(ngx_http_weft_task_t), ngx_cycle->log);
+        if (t == NULL) {
+            return 1;
+        }
+
+        t->engine = e;
+        t->task.ctx = t;
+        t->task.handler = ngx_http_weft_task_handler;
+        t->task.event.data = t;
+        t->task.event.handler = ngx_http_weft_task_event_handler;
+        t->task.event.log = ngx_cycle->log;
+    }
+
+    t->weft = weft;
+
+    /*
+     * A pool whose queue is full logs an error each time, and weft asks again
+     * at each chance: one line a second is enough.
+     */
+
+    now = ngx_time();
+    level = ngx_cycle->log->log_level;
+
+    if (now == e->refused) {
+        ngx_cycle->log->log_level = ngx_min(level, NGX_LOG_CRIT);
+    }
+
+    rc = ngx_thread_task_post(e->pool, &t->task);
+
+    ngx_cycle->log->log_level = level;
+
+    if (rc != NGX_OK) {
+        e->refused = now;
+
+        t->next = e->free;
+        e->free = t;
+
+        return 1;
+    }
+
+    e->tasks++;
+
+    ngx_http_weft_set_timer(e);
+
+    return 0;
+}
+
+
+/* runs in a thread of the pool */
+
+static void
+ngx_http_weft_task_handler(void *data, ngx_log_t *log)
+{
+    ngx_http_weft_task_t *t = data;
+
+    /* a pool that is destroyed runs all that is queued first */
+
+    if (ngx_terminate) {
+        weft_task_discard(t->weft);
+
+    } else {
+        weft_task_run(t->weft);
+    }
+}
+
+
+static void
+ngx_http_weft_task_event_handler(ngx_event_t *ev)
+{
+    ngx_http_weft_task_t    *t;
+    ngx_http_weft_engine_t  *e;
+
+    t = ev->data;
+    e = t->engine;
+
+    ev->complete = 0;
+
+    t->next = e->free;
+    e->free = t;
+
+    e->tasks--;
+
+    (void) ngx_http_weft_dispatch(e);
+
+    if (e->tasks == 0
+        && e->engine
+        && ngx_queue_empty(&e->waiting)
+        && e->timer.timer_set)
+    {
+        ngx_del_timer(&e->timer);
+    }
+}
+
+#endif
+
+
+static size_t
+ngx_http_weft_dispatch(ngx_http_weft_engine_t *e)
+{
+    if (e->queue == NULL) {
+        return 0;
+    }
+
+    e->notified = 0;
+    e->stale = 0;
+
+    return weft_queue_dispatch(e->queue);
+}
+
+
+/*
+ * Called by weft in any thread.  In one of the pool there is nothing to do:
+ * the completion event of its task comes.
+ */
+
+static void
+ngx_http_weft_notify(void *data)
+{
+    ngx_http_weft_engine_t *e = data;
+
+#if (NGX_THREADS)
+
+    if (!pthread_equal(pthread_self(), e->thread)) {
+        e->notified = 1;
+        return;
+    }
+
+#endif
+
+    /* the next turn of the loop: what else is ready has its turn first */
+
+    ngx_post_event(&e->news, &ngx_posted_next_events);
+}
+
+
+static void
+ngx_http_weft_news_handler(ngx_event_t *ev)
+{
+    (void) ngx_http_weft_dispatch(ev->data);
+}
+
+
+static void
+ngx_http_weft_timer_handler(ngx_event_t *ev)
+{
+    ngx_http_weft_engine_t *e = ev->data;
+
+    ngx_queue_t               *q;
+    ngx_event_t               *wev;
+    ngx_connection_t          *c;
+    ngx_http_weft_ctx_t       *ctx;
+    ngx_http_core_loc_conf_t  *clcf;
+
+    ngx_log_debug1(NGX_LOG_DEBUG_HTTP, ev->log, 0,
+                   "http weft timer, tasks: %ui", e->tasks);
+
+    /* send_timeout is the client's, not for what waits in the pool */
+
+    for (q = ngx_queue_head(&e->waiting);
+         q != ngx_queue_sentinel(&e->waiting);
+         q = ngx_queue_next(q))
+    {
+        ctx = ngx_queue_data(q, ngx_http_weft_ctx_t, queue);
+
+        c = ctx->request->connection;
+        wev = c->write;
+
+        if (wev->timer_set
+            && !wev->delayed
+            && !(c->buffered & (NGX_HTTP_WRITE_BUFFERED|NGX_LOWLEVEL_BUFFERED)))
+        {
+            clcf = ngx_http_get_module_loc_conf(ctx->request,
+                                                ngx_http_core_module);
+
+            ngx_add_timer(wev, clcf->send_timeout);
+        }
+    }
+
+    /* a safety net that is never needed; if it were, one would want to know */
+
+    if (e->notified && ++e->stale == NGX_HTTP_WEFT_STALE) {
+
+        if (ngx_http_weft_dispatch(e)) {
+            ngx_log_error(NGX_LOG_ALERT, ev->log, 0,
+                          "weft: output was ready and nobody was told");
+        }
+    }
+
+    ngx_http_weft_set_timer(e);
+}
+
+
+static void
+ngx_http_weft_set_timer(ngx_http_weft_engine_t *e)
+{
+    if (e->timer.timer_set || e->engine == NULL) {
+        return;
+    }
+
+    if (e->tasks || !ngx_queue_empty(&e->waiting)) {
+        ngx_add_timer(&e->timer, NGX_HTTP_WEFT_TICK);
+    }
+}
+
+
+void
+ngx_http_weft_wait(ngx_http_weft_ctx_t *ctx)
+{
+    if (ctx->waiting) {
+        return;
+    }
+
+    ctx->waiting = 1;
+
+    ngx_queue_insert_tail(&ctx->engine->waiting, &ctx->queue);
+
+    ngx_http_weft_set_timer(ctx->engine);
+}
+
+
+void
+ngx_http_weft_unwait(ngx_http_weft_ctx_t *ctx)
+{
+    if (ctx->waiting) {
+        ctx->waiting = 0;
+        ngx_queue_remove(&ctx->queue);
+    }
+}
