@@ -1,7 +1,7 @@
 //! News: how the owner of a stream learns that something has become possible.
 
 use crate::engine::Engine;
-use crate::stream::Core;
+use crate::shared::Core;
 use crate::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -8,7 +8,7 @@
 //! waited for as soon as its predecessors are done.
 
 use crate::segment::Segment;
-use crate::stream::Core;
+use crate::shared::Core;
 use crate::sync::Mutex;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;

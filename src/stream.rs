@@ -1,74 +1,24 @@
-//! The owner's side of a body: feeding, cutting, marks, taking output. And the part of it that
-//! workers see.
+//! The owner's side of a body: feeding, cutting, marks, taking output.
 
 use crate::budget::Lease;
-use crate::buffer::{Block, Buffer, Piece};
-use crate::codec::{self, Fault, Kind, Params, Request, Window};
+use crate::codec::{self, Fault, Kind};
 use crate::engine::{Admission, Engine, Spent};
 use crate::error::Status;
-use crate::notify::{Callback, Queue};
+use crate::inlet::Inlet;
+use crate::plan::Plan;
+pub use crate::plan::{INLINE_US, Options};
 use crate::schedule::Job;
-use crate::segment::{Cutter, History, Segment};
-use crate::sync::{Condvar, Guard, Mutex};
+use crate::segment::Cutter;
+use crate::shared::{ARMED_OUTPUT, ARMED_ROOM, Core, Item, State};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-
-/// Default of `inline_us`.
-pub const INLINE_US: u32 = 200;
 
 const TASKS_DEFAULT: u32 = 4;
 const TASKS_MOST: u32 = 256;
 const SEGMENT_LEAST: u64 = 4 << 10;
 const SEGMENT_MOST: u64 = 64 << 20;
 const HISTORY_MOST: u64 = 8 << 20;
-
-/// Up to so many bytes of history and input are copied into a task's own buffer, and the stream goes
-/// on in the one it has. Larger ones are handed over as they are.
-const SMALL: usize = 64 << 10;
-
-/// The first room that a stream makes when it does not know how much will come.
-const ROOM_LEAST: usize = 4 << 10;
-
-/// Options of a stream; `weft_stream_options` in `include/weft.h` says what each means.
-#[allow(missing_docs, reason = "the same names stand, documented, in weft_stream_options")]
-pub struct Options {
-    pub kind: Kind,
-    pub level: Option<i32>,
-    pub overload_level: Option<i32>,
-    pub window_log: u32,
-    pub content_length: Option<u64>,
-    pub segment_size: u64,
-    pub history_size: Option<u64>,
-    pub max_input: u64,
-    pub max_output: u64,
-    pub max_tasks: u32,
-    pub inline_us: u32,
-    pub queue: Option<Arc<Queue>>,
-    pub on_ready: Option<Callback>,
-}
-
-impl Options {
-    /// The defaults for a codec.
-    pub fn new(kind: Kind) -> Options {
-        Options {
-            kind,
-            level: None,
-            overload_level: None,
-            window_log: 0,
-            content_length: None,
-            segment_size: 0,
-            history_size: None,
-            max_input: 0,
-            max_output: 0,
-            max_tasks: 0,
-            inline_us: INLINE_US,
-            queue: None,
-            on_ready: None,
-        }
-    }
-}
 
 /// A word about the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,253 +61,17 @@ pub struct StreamStats {
     pub output_ready: u64,
 }
 
-/// Output of a segment.
-pub struct Output {
-    buffer: Buffer,
-    start: usize,
-}
-
-impl Output {
-    pub(crate) fn new(buffer: Buffer, start: usize) -> Output {
-        Output { buffer, start }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &self.buffer.bytes()[self.start..]
-    }
-}
-
-/// What a stream will give, in order.
-enum Item {
-    /// A segment under way.
-    Pending,
-    /// Its output.
-    Bytes(Output),
-    /// So many flush marks.
-    Marks(u64),
-    /// The end of the stream.
-    End,
-}
-
-/// An owner was told AGAIN by poll.
-const ARMED_OUTPUT: u8 = 1;
-/// An owner was told AGAIN by feed.
-const ARMED_ROOM: u8 = 2;
-
-struct State {
-    items: VecDeque<Item>,
-    /// Number of the first item since begin.
-    base: u64,
-    under_way: u32,
-    /// Bytes of segments under way.
-    input: usize,
-    /// Bytes of output that workers have made and the owner has not fetched.
-    output: usize,
-    armed: u8,
-    /// On the queue's list.
-    listed: bool,
-    /// The schedule wants an owner without a queue to come by.
-    kicked: bool,
-    dead: bool,
-    fault: Option<Fault>,
-    cpu: Duration,
-    waited: Duration,
-}
-
-impl State {
-    fn head_is_ready(&self) -> bool {
-        !matches!(self.items.front(), None | Some(Item::Pending))
-    }
-
-    fn has_news(&self) -> bool {
-        self.fault.is_some()
-            || self.head_is_ready()
-            || (self.armed & ARMED_ROOM != 0 && self.under_way == 0)
-    }
-}
-
-/// The part of a stream that workers see. Lives as long as a worker or a queue needs it.
-pub struct Core {
-    id: u64,
-    params: Params,
-    queue: Option<Arc<Queue>>,
-    on_ready: Option<Callback>,
-    state: Mutex<State>,
-    news: Condvar,
-    // A copy of `State::dead`, for workers to look at before they start.
-    dead: AtomicBool,
-    // Written under the schedule's lock.
-    virtual_time: AtomicU64,
-}
-
-impl Core {
-    pub(crate) fn id(&self) -> u64 {
-        self.id
-    }
-
-    pub(crate) fn params(&self) -> &Params {
-        &self.params
-    }
-
-    pub(crate) fn is_dead(&self) -> bool {
-        self.dead.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn has_queue(&self) -> bool {
-        self.queue.as_ref().is_some_and(|queue| queue.is_open())
-    }
-
-    pub(crate) fn virtual_time(&self) -> u64 {
-        self.virtual_time.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_virtual_time(&self, time: u64) {
-        self.virtual_time.store(time, Ordering::Relaxed);
-    }
-
-    /// The result of a segment of `input` bytes, from whichever thread encoded it.
-    pub(crate) fn complete(
-        self: &Arc<Self>,
-        engine: &Engine,
-        slot: u64,
-        input: usize,
-        result: Result<Output, Fault>,
-        spent: Spent,
-    ) {
-        engine.counters.cpu_ns.add(spent.cpu.as_nanos() as u64);
-        engine.counters.queue_ns.add(spent.waited.as_nanos() as u64);
-        let mut state = self.state.lock();
-        state.cpu += spent.cpu;
-        state.waited += spent.waited;
-        state.under_way -= 1;
-        state.input -= input;
-        // Whatever is dropped is dropped without the lock.
-        let mut rest = (VecDeque::new(), None);
-        if state.dead || state.fault.is_some() {
-            rest.1 = Some(result);
-        } else {
-            let index = (slot - state.base) as usize;
-            match result {
-                Ok(output) => {
-                    state.output += output.bytes().len();
-                    state.items[index] = Item::Bytes(output);
-                }
-                Err(fault) => {
-                    state.fault = Some(fault);
-                    // What was made before can still be taken; nothing after it ever.
-                    rest.0 = state.items.split_off(index);
-                    engine.counters.streams_failed.add(1);
-                }
-            }
-        }
-        let failed = state.fault.is_some();
-        self.publish(state);
-        drop(rest);
-        if failed {
-            self.withdraw(engine);
-        }
-    }
-
-    /// Takes what is queued of this stream off the schedule.
-    fn withdraw(self: &Arc<Self>, engine: &Engine) {
-        let jobs = engine.cancel(self.id);
-        if !jobs.is_empty() {
-            let mut state = self.state.lock();
-            state.under_way -= jobs.len() as u32;
-            state.input -= jobs.iter().map(|job| job.segment.input.len()).sum::<usize>();
-            self.publish(state);
-        }
-    }
-
-    /// Fails the stream where the owner itself could not go on.
-    fn fail(self: &Arc<Self>, engine: &Engine, status: Status) {
-        let mut state = self.state.lock();
-        if state.fault.is_none() {
-            state.fault = Some(Fault { status, text: status.to_string() });
-            engine.counters.streams_failed.add(1);
-        }
-        self.publish(state);
-        self.withdraw(engine);
-    }
-
-    /// Wakes the owner if it was told AGAIN and something has changed for it.
-    fn publish(self: &Arc<Self>, mut state: Guard<'_, State>) {
-        let room = state.armed & ARMED_ROOM != 0;
-        if state.armed == 0 || !(room || state.has_news()) {
-            return;
-        }
-        state.armed = 0;
-        self.list(state);
-    }
-
-    fn list(self: &Arc<Self>, mut state: Guard<'_, State>) {
-        let Some(queue) = &self.queue else {
-            drop(state);
-            self.news.notify_all();
-            return;
-        };
-        if state.listed || state.dead {
-            return;
-        }
-        state.listed = true;
-        let ring = queue.put(self);
-        drop(state);
-        if ring {
-            queue.ring();
-        }
-    }
-
-    /// Arms the stream; where what it waits for is there already, lists it at once.
-    fn arm(self: &Arc<Self>, mut state: Guard<'_, State>, bits: u8) {
-        state.armed |= bits;
-        if state.has_news() {
-            state.armed = 0;
-            self.list(state);
-        }
-    }
-
-    /// The owner should come by and post tasks.
-    pub(crate) fn kick(&self) {
-        match &self.queue {
-            Some(queue) if queue.is_open() => queue.kick(),
-            _ => {
-                self.state.lock().kicked = true;
-                self.news.notify_all();
-            }
-        }
-    }
-
-    /// Taken off the list; whether the owner shall be called.
-    pub(crate) fn accept_news(&self) -> bool {
-        let mut state = self.state.lock();
-        state.listed = false;
-        !state.dead
-    }
-
-    pub(crate) fn call_back(&self) {
-        if let Some(on_ready) = &self.on_ready {
-            on_ready();
-        }
-    }
-}
-
 /// A body on its way through. Dropping it cancels what is left.
 pub struct Stream {
     engine: Arc<Engine>,
     core: Arc<Core>,
     cutter: Cutter,
-    history: History,
+    inlet: Inlet,
     max_input: usize,
     max_output: usize,
     max_tasks: u32,
     inline_ns: u64,
     minimum: usize,
-    /// Bytes that were cut before, then bytes of the segment being filled.
-    open: Option<Buffer>,
-    open_past: usize,
-    /// What came before `open`, oldest first; no more than history needs.
-    past: VecDeque<Piece>,
-    past_len: usize,
     /// Bytes cut so far, and bytes accepted.
     offset: u64,
     accepted: u64,
@@ -418,31 +132,9 @@ impl Stream {
         engine.counters.streams_begun.add(1);
         engine.counters.streams_live.add(1);
         Ok(Stream {
-            core: Arc::new(Core {
-                id: engine.next_stream(),
-                params: plan.params,
-                queue: options.queue,
-                on_ready: options.on_ready,
-                state: Mutex::new(State {
-                    items: VecDeque::new(),
-                    base: 0,
-                    under_way: 0,
-                    input: 0,
-                    output: 0,
-                    armed: 0,
-                    listed: false,
-                    kicked: false,
-                    dead: false,
-                    fault: None,
-                    cpu: Duration::ZERO,
-                    waited: Duration::ZERO,
-                }),
-                news: Condvar::new(),
-                dead: AtomicBool::new(false),
-                virtual_time: AtomicU64::new(0),
-            }),
+            core: Core::new(engine.next_stream(), plan.params, options.queue, options.on_ready),
             cutter: plan.cutter,
-            history: History::new(plan.history),
+            inlet: Inlet::new(plan.history, engine.store()),
             max_input: match options.max_input {
                 0 => segment.saturating_mul(max_tasks as usize + 1),
                 given => most(given),
@@ -459,10 +151,6 @@ impl Stream {
             minimum: plan.minimum,
             promise: Some(engine.budget().lease(plan.promise)),
             engine: Arc::clone(engine),
-            open: None,
-            open_past: 0,
-            past: VecDeque::new(),
-            past_len: 0,
             offset: 0,
             accepted: 0,
             segments: 0,
@@ -489,7 +177,7 @@ impl Stream {
         let offered = bytes.len();
         while !bytes.is_empty() {
             let target = self.cutter.target(self.offset);
-            let filled = self.filled();
+            let filled = self.inlet.filled();
             if filled >= target {
                 if !self.cut_when_allowed() {
                     return Ok((offered - bytes.len(), Flow::Again));
@@ -505,11 +193,11 @@ impl Stream {
         }
         // A full segment starts now, not with the next feed. The one that is known to be the last
         // waits for `finish`, to close the stream with it.
-        let filled = self.filled();
+        let filled = self.inlet.filled();
         if filled > 0
             && filled >= self.cutter.target(self.offset)
             && !self.cutter.ends_at(self.accepted)
-            && self.may_start(&self.core.state.lock())
+            && self.may_start(&self.core.lock())
         {
             self.cut(false);
         }
@@ -522,11 +210,10 @@ impl Stream {
         if self.finished {
             return Err(Status::State);
         }
-        if self.filled() > 0 {
+        if self.inlet.filled() > 0 {
             self.cut(false);
         }
-        self.history.flush();
-        let settled = self.settle_down();
+        let settled = self.inlet.settle_down();
         self.sticky(settled)?;
         self.promise = None;
         self.mark(Item::Marks(1));
@@ -539,7 +226,7 @@ impl Stream {
         if self.finished {
             return Err(Status::State);
         }
-        let filled = self.filled();
+        let filled = self.inlet.filled();
         if filled > 0
             && filled >= self.cutter.target(self.offset)
             && !self.cutter.ends_at(self.accepted)
@@ -550,10 +237,7 @@ impl Stream {
         self.finished = true;
         self.cut(true);
         self.mark(Item::End);
-        self.past.clear();
-        self.past_len = 0;
-        self.open = None;
-        self.open_past = 0;
+        self.inlet.close();
         self.promise = None;
         Ok(())
     }
@@ -567,7 +251,7 @@ impl Stream {
                 if produced > 0 {
                     break;
                 }
-                let state = self.core.state.lock();
+                let state = self.core.lock();
                 if state.head_is_ready() {
                     // Came in between.
                     continue;
@@ -615,7 +299,7 @@ impl Stream {
         if self.ended {
             return Ok(Taken { produced, flushed, more: false, flow: Flow::Done });
         }
-        let more = !self.ready.is_empty() || self.core.state.lock().head_is_ready();
+        let more = !self.ready.is_empty() || self.core.lock().head_is_ready();
         Ok(Taken { produced, flushed, more, flow: Flow::Ok })
     }
 
@@ -649,7 +333,7 @@ impl Stream {
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         loop {
             self.engine.pump(true);
-            let mut state = self.core.state.lock();
+            let mut state = self.core.lock();
             loop {
                 if state.armed == 0 || state.has_news() {
                     state.armed = 0;
@@ -673,16 +357,16 @@ impl Stream {
 
     /// What went wrong.
     pub fn error(&self) -> Option<String> {
-        self.core.state.lock().fault.as_ref().map(|fault| fault.text.clone())
+        self.core.lock().fault.as_ref().map(|fault| fault.text.clone())
     }
 
     /// Figures.
     pub fn stats(&self) -> StreamStats {
-        let state = self.core.state.lock();
+        let state = self.core.lock();
         StreamStats {
-            codec: self.core.params.kind,
-            level: self.core.params.level,
-            window_log: self.core.params.window_log,
+            codec: self.core.params().kind,
+            level: self.core.params().level,
+            window_log: self.core.params().window_log,
             segments_under_way: state.under_way,
             bytes_in: self.accepted,
             bytes_out: self.bytes_out,
@@ -700,7 +384,7 @@ impl Stream {
     }
 
     fn check(&self) -> Result<(), Status> {
-        match &self.core.state.lock().fault {
+        match &self.core.lock().fault {
             Some(fault) => Err(fault.status),
             None if self.engine.is_stopping() => Err(Status::Shutdown),
             None => Ok(()),
@@ -709,14 +393,9 @@ impl Stream {
 
     /// Posts what a refused post left behind, where no dispatch does it.
     fn come_by(&mut self) {
-        if self.core.queue.is_none() && std::mem::take(&mut self.core.state.lock().kicked) {
+        if self.core.queue.is_none() && std::mem::take(&mut self.core.lock().kicked) {
             self.engine.pump(true);
         }
-    }
-
-    /// Bytes of the segment being filled.
-    fn filled(&self) -> usize {
-        self.open.as_ref().map_or(0, Buffer::len) - self.open_past
     }
 
     /// Whether another segment may go under way. Above the memory limit a stream has one at a time,
@@ -731,7 +410,7 @@ impl Stream {
 
     /// Whether a new segment may be begun to be filled; if not, the stream is armed.
     fn may_open(&mut self) -> bool {
-        let state = self.core.state.lock();
+        let state = self.core.lock();
         let over = self.engine.budget().is_over();
         let refuse = state.under_way > self.max_tasks
             || (state.under_way > 0 && (over || state.input >= self.max_input))
@@ -745,7 +424,7 @@ impl Stream {
 
     /// Cuts the full segment if it may start; if not, the stream is armed.
     fn cut_when_allowed(&mut self) -> bool {
-        let state = self.core.state.lock();
+        let state = self.core.lock();
         if self.may_start(&state) {
             drop(state);
             self.cut(false);
@@ -758,56 +437,31 @@ impl Stream {
 
     /// Output that the owner has fetched and not taken is news too, for one who was refused room.
     fn list_when_ready(&self) {
-        let mut state = self.core.state.lock();
+        let mut state = self.core.lock();
         if state.armed != 0 && !self.ready.is_empty() {
             state.armed = 0;
             self.core.list(state);
         }
     }
 
-    /// Makes room and appends bytes to the segment being filled.
     fn append(&mut self, bytes: &[u8], target: usize) -> Result<(), Status> {
-        if self.filled() == 0 && !self.past.is_empty() && self.engine.budget().is_over() {
-            self.compact()?;
+        if self.engine.budget().is_over() {
+            self.inlet.compact_when_empty()?;
         }
-        let filled = self.filled();
-        let wanted = filled + bytes.len();
-        // History that this buffer must keep in front: what `past` does not have.
-        let keep = self.open_past.min(self.history.available());
-        let fits = |buffer: &Buffer, front: usize| front + wanted <= buffer.capacity();
-        match &mut self.open {
-            Some(buffer) if fits(buffer, self.open_past) => {}
-            Some(buffer) if fits(buffer, keep) => {
-                buffer.keep_last(keep + filled);
-                self.open_past = keep;
-            }
-            _ => {
-                // Doubling, up to the whole segment; the known length is the whole segment at once.
-                let sure = if self.cutter.knows_length() { target } else { ROOM_LEAST };
-                let room = target.min(sure.max(wanted * 2));
-                let mut larger = Buffer::new(keep + room, self.engine.store())?;
-                if let Some(old) = &self.open {
-                    larger.append(&old.bytes()[self.open_past - keep..]);
-                }
-                self.open = Some(larger);
-                self.open_past = keep;
-            }
-        }
-        if let Some(buffer) = &mut self.open {
-            buffer.append(bytes);
-        }
+        let sure = if self.cutter.knows_length() { target } else { 0 };
+        self.inlet.append(bytes, sure, target)?;
         self.accepted += bytes.len() as u64;
         Ok(())
     }
 
     /// Cuts the segment being filled. A fault on the way is the segment's result.
     fn cut(&mut self, last: bool) {
-        let input = self.filled();
-        let history = if input == 0 { 0 } else { self.history.for_segment(input) };
+        let input = self.inlet.filled();
+        let history = self.inlet.history_for(input);
         let first = self.segments == 0;
-        let cost = self.core.params.cost_ns(history, input);
+        let cost = self.core.params().cost_ns(history, input);
         let slot = {
-            let mut state = self.core.state.lock();
+            let mut state = self.core.lock();
             state.items.push_back(Item::Pending);
             state.under_way += 1;
             state.input += input;
@@ -824,11 +478,7 @@ impl Stream {
                 None
             }
         };
-        if let Some(open) = &self.open {
-            self.open_past = open.len();
-        }
-        self.history.grow(input);
-        self.forget_old();
+        self.inlet.cut(input);
         if let Some(job) = job {
             self.engine.submit(job);
         }
@@ -843,11 +493,11 @@ impl Stream {
         first: bool,
         last: bool,
     ) -> Result<Option<Job>, Status> {
-        let input = self.filled();
+        let input = self.inlet.filled();
         if (input == 0 || self.runs_here(cost)) && self.encode_here(slot, history, first, last)? {
             return Ok(None);
         }
-        let segment = self.hand_over(history, input, first, last)?;
+        let segment = self.inlet.hand_over(history, first, last)?;
         let core = Arc::clone(&self.core);
         Ok(Some(Job { core, slot, segment, cost, queued: Instant::now() }))
     }
@@ -868,130 +518,20 @@ impl Stream {
         last: bool,
     ) -> Result<bool, Status> {
         let force = self.engine.is_inline() || self.inline_ns == u64::MAX;
-        let input = self.filled();
-        let store = self.engine.store();
-        let joined = if history <= self.open_past || input == 0 {
-            None
-        } else {
-            match Buffer::within_limit(history + input, store, force)? {
-                Some(room) => Some(self.join(room, history)),
-                None => return Ok(false),
-            }
-        };
-        let Some(kit) = self.engine.kit(&self.core.params, input, 0, force)? else {
+        let input = self.inlet.filled();
+        let Some(joined) = self.inlet.join_when_needed(history, force)? else { return Ok(false) };
+        let Some(kit) = self.engine.kit(self.core.params(), input, 0, force)? else {
             return Ok(false);
         };
-        let open: &[u8] = self.open.as_ref().map_or(&[], Buffer::bytes);
-        let window = match &joined {
-            Some(joined) => Window::new(joined.bytes(), history, first, last),
-            None if input == 0 => Window::new(&[], 0, first, last),
-            None => Window::new(&open[self.open_past - history..], history, first, last),
-        };
-        let (result, spent) = self.engine.encode_here(&self.core.params, kit, &window);
+        let window = self.inlet.window(&joined, history, first, last);
+        let (result, spent) = self.engine.encode_here(self.core.params(), kit, &window);
         self.core.complete(&self.engine, slot, input, result, spent);
         Ok(true)
     }
 
-    /// The last `history` bytes before the segment, and the segment, in one buffer.
-    fn join(&self, mut room: Buffer, history: usize) -> Buffer {
-        let from_past = history.saturating_sub(self.open_past);
-        for piece in self.last_of_past(from_past) {
-            room.append(piece.bytes());
-        }
-        if let Some(open) = &self.open {
-            room.append(&open.bytes()[self.open_past - (history - from_past)..]);
-        }
-        room
-    }
-
-    /// The last `count` bytes of `past`, as pieces.
-    fn last_of_past(&self, count: usize) -> Vec<Piece> {
-        let mut skip = self.past_len - count;
-        let mut pieces = Vec::new();
-        for piece in &self.past {
-            if skip >= piece.len() {
-                skip -= piece.len();
-            } else {
-                pieces.push(piece.skip(skip));
-                skip = 0;
-            }
-        }
-        pieces
-    }
-
-    /// Makes the segment a task's. Small ones are copied, so that the buffer can go on; a large one
-    /// takes the buffer along, and it becomes the past.
-    fn hand_over(
-        &mut self,
-        history: usize,
-        input: usize,
-        first: bool,
-        last: bool,
-    ) -> Result<Segment, Status> {
-        if history + input <= SMALL {
-            let room = Buffer::new(history + input, self.engine.store())?;
-            let joined = Arc::new(self.join(room, history));
-            let before = Piece::new(Arc::clone(&joined), 0..history);
-            return Ok(Segment {
-                history: if history == 0 { Vec::new() } else { vec![before] },
-                input: Piece::new(joined, history..history + input),
-                first,
-                last,
-            });
-        }
-        let Some(open) = self.open.take() else {
-            return Err(Status::State);
-        };
-        let (past_of_open, len) = (std::mem::take(&mut self.open_past), open.len());
-        let open = Arc::new(open);
-        let near = history.min(past_of_open);
-        let mut pieces = self.last_of_past(history - near);
-        if near > 0 {
-            pieces.push(Piece::new(Arc::clone(&open), past_of_open - near..past_of_open));
-        }
-        self.past.push_back(Piece::new(Arc::clone(&open), 0..len));
-        self.past_len += len;
-        Ok(Segment { history: pieces, input: Piece::new(open, past_of_open..len), first, last })
-    }
-
-    /// Lets go of what history does not reach any more.
-    fn forget_old(&mut self) {
-        let need = self.history.available().saturating_sub(self.open_past);
-        while let Some(oldest) = self.past.front()
-            && self.past_len - oldest.len() >= need
-        {
-            self.past_len -= oldest.len();
-            self.past.pop_front();
-        }
-    }
-
-    /// Brings history into one buffer of its size, so that an idle stream holds no more.
-    fn compact(&mut self) -> Result<(), Status> {
-        let available = self.history.available();
-        let room = Buffer::new(available.max(1), self.engine.store())?;
-        // `join` takes what is filled along; callers have nothing filled.
-        let joined = self.join(room, available);
-        self.past.clear();
-        self.past_len = 0;
-        self.open_past = joined.len();
-        self.open = (available > 0).then_some(joined);
-        Ok(())
-    }
-
-    /// At a flush mark: the stream may be idle from now on.
-    fn settle_down(&mut self) -> Result<(), Status> {
-        self.forget_old();
-        let available = self.history.available();
-        let room = self.open.as_ref().map_or(0, Buffer::capacity);
-        if !self.past.is_empty() || room > 2 * available + 2 * ROOM_LEAST {
-            self.compact()?;
-        }
-        Ok(())
-    }
-
     /// Sets a mark behind what was cut.
     fn mark(&mut self, item: Item) {
-        let mut state = self.core.state.lock();
+        let mut state = self.core.lock();
         match (state.items.back_mut(), item) {
             (Some(Item::Marks(count)), Item::Marks(more)) => *count += more,
             (_, item) => state.items.push_back(item),
@@ -1001,7 +541,7 @@ impl Stream {
 
     /// Fetches what is ready from the core; whether there was any.
     fn fetch(&mut self) -> bool {
-        let mut state = self.core.state.lock();
+        let mut state = self.core.lock();
         let before = self.ready.len();
         while state.head_is_ready() {
             let Some(item) = state.items.pop_front() else {
@@ -1024,64 +564,14 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.core.dead.store(true, Ordering::Release);
-        let (items, failed) = {
-            let mut state = self.core.state.lock();
-            state.dead = true;
-            state.armed = 0;
-            (std::mem::take(&mut state.items), state.fault.is_some())
-        };
+        let (items, failed) = self.core.bury();
         drop(items);
-        drop(self.engine.cancel(self.core.id));
+        drop(self.engine.cancel(self.core.id()));
         self.engine.counters.streams_live.sub(1);
         if !self.ended && !failed {
             self.engine.counters.streams_cancelled.add(1);
         }
         // What was kicked by way of this stream must not be stranded with it.
         self.engine.pump(false);
-    }
-}
-
-/// What begin settles for the whole stream.
-struct Plan {
-    params: Params,
-    cutter: Cutter,
-    history: usize,
-    /// Bytes it may always hold, and those that begin sets aside.
-    minimum: usize,
-    promise: usize,
-}
-
-impl Plan {
-    fn settle(options: &Options, level: i32) -> Result<Plan, Status> {
-        let shape = Params::shape(options.kind, level);
-        let segment = match options.segment_size {
-            0 => shape.segment,
-            given => given as usize,
-        };
-        // As early as in the default shape, in proportion.
-        let first = (segment as u64 * shape.first as u64 / shape.segment as u64) as usize;
-        let cutter = Cutter::new(segment, first, options.content_length);
-        let longest = cutter.longest();
-        // A body of one segment has no history.
-        let alone = options.content_length.is_some_and(|length| length <= segment as u64);
-        let wanted = options.history_size.map_or(shape.history, |given| given as usize);
-        let params = Params::settle(&Request {
-            kind: options.kind,
-            level,
-            window_log: options.window_log,
-            content_length: options.content_length,
-            history: wanted,
-            segment: longest,
-        })?;
-        let history = wanted.min(1 << params.window_log);
-        let before = if alone { 0 } else { history };
-        // Twice: as the stream holds them, and joined for the encoder.
-        let holds = |before: usize, input: usize| {
-            2 * Block::round(before + input) + Block::round(params.output_bound(input))
-        };
-        // A stream of unknown length may end with its first segment: more is not promised to it.
-        let promise = holds(0, cutter.target(0));
-        Ok(Plan { params, cutter, history, minimum: holds(before, longest), promise })
     }
 }

@@ -336,3 +336,81 @@ unsafe extern "C" fn release(opaque: *mut c_void, block: *mut c_void) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::Kind;
+
+    #[test]
+    fn parameters_are_pinned_whatever_the_segment() {
+        for level in [-5, 1, 3, 9, 12, 19] {
+            let params = Params::settle(&Request {
+                kind: Kind::Zstd,
+                level,
+                window_log: 0,
+                content_length: None,
+                history: 256 << 10,
+                segment: 1 << 20,
+            })
+            .expect("in bounds");
+            let crate::codec::Detail::Zstd(tuning) = params.detail else { panic!("zstd") };
+            let mut encoder = ZstdEncoder::new().expect("memory");
+            let body = vec![b'x'; 300_000];
+            let mut out = vec![0; output_bound(body.len())];
+            for (history, end) in [(0, 200), (200, 400), (10_000, 15_000), (50_000, 300_000)] {
+                let window = Window::new(&body[..end], history, history == 0, false);
+                encoder.encode(&params, &window, &mut out).expect("encodes");
+                let get = |parameter| {
+                    let mut value = 0;
+                    // SAFETY: a live context, and a place for the value.
+                    let result = unsafe {
+                        sys::ZSTD_CCtx_getParameter(
+                            encoder.context.as_ptr(),
+                            parameter,
+                            &raw mut value,
+                        )
+                    };
+                    check(result).expect("a parameter");
+                    value
+                };
+                use sys::ZSTD_cParameter as P;
+                let strategy = tuning.strategy_for(end - history) as c_int;
+                assert_eq!(get(P::ZSTD_c_strategy), strategy, "level {level}");
+                assert_eq!(get(P::ZSTD_c_hashLog), tuning.params.hashLog as c_int);
+                assert_eq!(get(P::ZSTD_c_chainLog), tuning.params.chainLog as c_int);
+                assert_eq!(get(P::ZSTD_c_searchLog), tuning.params.searchLog as c_int);
+                assert_eq!(get(P::ZSTD_c_minMatch), tuning.params.minMatch as c_int);
+                assert_eq!(get(P::ZSTD_c_targetLength), tuning.params.targetLength as c_int);
+                assert!(get(P::ZSTD_c_windowLog) as u32 <= params.window_log);
+            }
+        }
+    }
+
+    #[test]
+    fn the_estimate_of_memory_holds() {
+        for level in [-5, 1, 3, 6, 9, 12, 15, 19, 22] {
+            for (history, segment, length) in
+                [(256 << 10, 1 << 20, None), (1 << 20, 2 << 20, None), (0, 1900, Some(1900))]
+            {
+                let params = Params::settle(&Request {
+                    kind: Kind::Zstd,
+                    level,
+                    window_log: 0,
+                    content_length: length,
+                    history,
+                    segment,
+                })
+                .expect("in bounds");
+                let mut encoder = ZstdEncoder::new().expect("memory");
+                let body = vec![b'x'; history + segment];
+                let mut out = vec![0; output_bound(segment)];
+                let window = Window::new(&body, history, false, true);
+                encoder.encode(&params, &window, &mut out).expect("encodes");
+                let (real, estimate) = (encoder.memory(), params.encoder_memory());
+                assert!(real <= estimate + 8192, "level {level}: {real} bytes, not {estimate}");
+                assert!(real * 2 > estimate || real < 1 << 20, "level {level}: {real}, {estimate}");
+            }
+        }
+    }
+}

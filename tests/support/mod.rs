@@ -40,17 +40,12 @@ pub fn text(len: usize, seed: u64) -> Vec<u8> {
     let words: Vec<String> = (0..2000)
         .map(|_| {
             let length = 2 + numbers.below(9);
-            (0..length)
-                .map(|_| (b'a' + numbers.below(26) as u8) as char)
-                .collect()
+            (0..length).map(|_| (b'a' + numbers.below(26) as u8) as char).collect()
         })
         .collect();
     let mut body = Vec::with_capacity(len + 16);
     while body.len() < len {
-        let pick = numbers
-            .below(2000)
-            .min(numbers.below(2000))
-            .min(numbers.below(2000));
+        let pick = numbers.below(2000).min(numbers.below(2000)).min(numbers.below(2000));
         body.extend(words[pick as usize].as_bytes());
         body.push(if numbers.below(12) == 0 { b'\n' } else { b' ' });
     }
@@ -82,8 +77,23 @@ pub fn zstd_tool(bytes: &[u8]) -> Result<Vec<u8>, String> {
     pipe("zstd", &["-dcq", "-M8MB", "-"], bytes)
 }
 
-/// Runs a tool over `bytes`.
+/// What the `zstd` tool gives of a frame that is not complete: all that can be decoded of it.
+pub fn zstd_prefix(bytes: &[u8]) -> Vec<u8> {
+    run_tool("zstd", &["-dcq", "-M8MB", "-"], bytes).expect("zstd tool").0
+}
+
+/// Runs a tool over `bytes`; it must succeed.
 pub fn pipe(tool: &str, arguments: &[&str], bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let (out, errors) = run_tool(tool, arguments, bytes)?;
+    errors.map_or(Ok(out), Err)
+}
+
+/// Runs a tool over `bytes`: its output, and its words if it failed.
+fn run_tool(
+    tool: &str,
+    arguments: &[&str],
+    bytes: &[u8],
+) -> Result<(Vec<u8>, Option<String>), String> {
     let mut child = Command::new(tool)
         .args(arguments)
         .stdin(Stdio::piped())
@@ -96,14 +106,9 @@ pub fn pipe(tool: &str, arguments: &[&str], bytes: &[u8]) -> Result<Vec<u8>, Str
         scope.spawn(move || {
             let _ = input.write_all(bytes);
         });
-        let output = child
-            .wait_with_output()
-            .map_err(|error| error.to_string())?;
-        if output.status.success() {
-            Ok(output.stdout)
-        } else {
-            Err(String::from_utf8_lossy(&output.stderr).into_owned())
-        }
+        let output = child.wait_with_output().map_err(|error| error.to_string())?;
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        Ok((output.stdout, (!output.status.success()).then_some(words)))
     })
 }
 
@@ -115,31 +120,16 @@ pub fn ruzstd(bytes: &[u8]) -> Result<Vec<u8>, String> {
         .map_err(|error| error.to_string())?
         .read_to_end(&mut body)
         .map_err(|error| error.to_string())?;
-    if source.is_empty() {
-        Ok(body)
-    } else {
-        Err("bytes after the frame".into())
-    }
+    if source.is_empty() { Ok(body) } else { Err("bytes after the frame".into()) }
 }
 
 pub fn engine(threads: u32) -> Arc<Engine> {
-    let workers = if threads == 0 {
-        Workers::Inline
-    } else {
-        Workers::Threads(threads)
-    };
-    Engine::new(EngineOptions {
-        workers,
-        ..EngineOptions::default()
-    })
-    .expect("engine")
+    let workers = if threads == 0 { Workers::Inline } else { Workers::Threads(threads) };
+    Engine::new(EngineOptions { workers, ..EngineOptions::default() }).expect("engine")
 }
 
 pub fn zstd(level: i32) -> Options {
-    Options {
-        level: Some(level),
-        ..Options::new(Kind::Zstd)
-    }
+    Options { level: Some(level), ..Options::new(Kind::Zstd) }
 }
 
 /// Feeds `body` in pieces and takes all output. `marks` are offsets with a flush mark behind them,
@@ -153,11 +143,7 @@ pub fn run(
 ) -> (Vec<u8>, Vec<usize>) {
     let mut stream = Stream::begin(engine, options).expect("begin");
     let (mut out, mut reached) = (Vec::new(), Vec::new());
-    let mut marks = marks
-        .iter()
-        .copied()
-        .filter(|mark| *mark <= body.len())
-        .peekable();
+    let mut marks = marks.iter().copied().filter(|mark| *mark <= body.len()).peekable();
     let mut offset = 0;
     loop {
         while marks.peek() == Some(&offset) {
@@ -167,11 +153,7 @@ pub fn run(
         if offset == body.len() {
             break;
         }
-        let end = marks
-            .peek()
-            .copied()
-            .unwrap_or(body.len())
-            .min(offset + piece);
+        let end = marks.peek().copied().unwrap_or(body.len()).min(offset + piece);
         let (taken, flow) = stream.feed(&body[offset..end]).expect("feed");
         offset += taken;
         if flow == Flow::Again {
@@ -191,9 +173,7 @@ pub fn run(
 /// Takes all output that is ready.
 pub fn drain(stream: &mut Stream, out: &mut Vec<u8>, reached: &mut Vec<usize>) -> Flow {
     loop {
-        let taken = stream
-            .poll(40_000, &mut |bytes| out.extend(bytes))
-            .expect("poll");
+        let taken = stream.poll(40_000, &mut |bytes| out.extend(bytes)).expect("poll");
         if taken.flushed {
             reached.push(out.len());
         }

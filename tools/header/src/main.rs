@@ -16,25 +16,10 @@ fn main() -> ExitCode {
         .filter(|path| !path.ends_with("mod.rs"))
         .collect();
     // types.rs first, then the objects in the order in which a reader meets them.
-    let order = [
-        "types",
-        "version",
-        "engine",
-        "queue",
-        "stream",
-        "task",
-        "negotiate",
-    ];
+    let order = ["types", "version", "engine", "queue", "stream", "task", "negotiate"];
     sources.sort_by_key(|path| {
-        let stem = path
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        order
-            .iter()
-            .position(|name| *name == stem)
-            .unwrap_or(order.len())
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        order.iter().position(|name| *name == stem).unwrap_or(order.len())
     });
     for source in sources {
         builder = builder.with_src(source);

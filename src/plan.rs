@@ -1,0 +1,94 @@
+//! Options of a stream, and what begin makes of them for the whole stream.
+
+use crate::buffer::Block;
+use crate::codec::{Kind, Params, Request};
+use crate::error::Status;
+use crate::notify::{Callback, Queue};
+use crate::segment::Cutter;
+use std::sync::Arc;
+
+/// Default of `inline_us`.
+pub const INLINE_US: u32 = 200;
+
+/// Options of a stream; `weft_stream_options` in `include/weft.h` says what each means.
+#[allow(missing_docs, reason = "the same names stand, documented, in weft_stream_options")]
+pub struct Options {
+    pub kind: Kind,
+    pub level: Option<i32>,
+    pub overload_level: Option<i32>,
+    pub window_log: u32,
+    pub content_length: Option<u64>,
+    pub segment_size: u64,
+    pub history_size: Option<u64>,
+    pub max_input: u64,
+    pub max_output: u64,
+    pub max_tasks: u32,
+    pub inline_us: u32,
+    pub queue: Option<Arc<Queue>>,
+    pub on_ready: Option<Callback>,
+}
+
+impl Options {
+    /// The defaults for a codec.
+    pub fn new(kind: Kind) -> Options {
+        Options {
+            kind,
+            level: None,
+            overload_level: None,
+            window_log: 0,
+            content_length: None,
+            segment_size: 0,
+            history_size: None,
+            max_input: 0,
+            max_output: 0,
+            max_tasks: 0,
+            inline_us: INLINE_US,
+            queue: None,
+            on_ready: None,
+        }
+    }
+}
+
+/// What begin settles for the whole stream.
+pub(crate) struct Plan {
+    pub(crate) params: Params,
+    pub(crate) cutter: Cutter,
+    pub(crate) history: usize,
+    /// Bytes it may always hold, and those that begin sets aside.
+    pub(crate) minimum: usize,
+    pub(crate) promise: usize,
+}
+
+impl Plan {
+    pub(crate) fn settle(options: &Options, level: i32) -> Result<Plan, Status> {
+        let shape = Params::shape(options.kind, level);
+        let segment = match options.segment_size {
+            0 => shape.segment,
+            given => given as usize,
+        };
+        // As early as in the default shape, in proportion.
+        let first = (segment as u64 * shape.first as u64 / shape.segment as u64) as usize;
+        let cutter = Cutter::new(segment, first, options.content_length);
+        let longest = cutter.longest();
+        // A body of one segment has no history.
+        let alone = options.content_length.is_some_and(|length| length <= segment as u64);
+        let wanted = options.history_size.map_or(shape.history, |given| given as usize);
+        let params = Params::settle(&Request {
+            kind: options.kind,
+            level,
+            window_log: options.window_log,
+            content_length: options.content_length,
+            history: wanted,
+            segment: longest,
+        })?;
+        let history = wanted.min(1 << params.window_log);
+        let before = if alone { 0 } else { history };
+        // Twice: as the stream holds them, and joined for the encoder.
+        let holds = |before: usize, input: usize| {
+            2 * Block::round(before + input) + Block::round(params.output_bound(input))
+        };
+        // A stream of unknown length may end with its first segment: more is not promised to it.
+        let promise = holds(0, cutter.target(0));
+        Ok(Plan { params, cutter, history, minimum: holds(before, longest), promise })
+    }
+}
