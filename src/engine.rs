@@ -144,32 +144,26 @@ impl Engine {
         self.streams.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether a stream with these parameters may begin, holding at least `minimum` bytes.
-    pub(crate) fn admit(&self, params: &Params, minimum: usize) -> Admission {
+    /// Whether a stream may begin that holds `bytes` for a first segment of `input` bytes.
+    pub(crate) fn admit(&self, params: &Params, input: usize, bytes: usize) -> Admission {
+        let limit = self.budget.limit();
+        if limit != u64::MAX {
+            let encoder = params.encoder_memory(0, input);
+            let held = self.store.holding();
+            // One encoder must fit beside it, unless one of that size is there already.
+            let there = held.largest_idle >= encoder || held.encoders_running > 0;
+            let need = (bytes + if there { 0 } else { encoder }) as u64;
+            let fits = || self.budget.used().saturating_add(need) <= limit;
+            let ever = (bytes + encoder) as u64 <= limit;
+            if !ever || !(fits() || (self.trim(), fits()).1) {
+                return Admission::Memory;
+            }
+        }
         if self.overload_ns > 0 && self.executor.is_some() {
             let queued = self.schedule.load().queued_cost;
             if queued / u64::from(self.max_running) > self.overload_ns {
                 return Admission::Overload;
             }
-        }
-        let limit = self.budget.limit();
-        if limit == u64::MAX {
-            return Admission::Yes;
-        }
-        let encoder = params.encoder_memory();
-        let held = self.store.holding();
-        // One encoder must fit beside it, unless one of that size is there already.
-        let extra =
-            if held.largest_idle >= encoder || held.encoders_running > 0 { 0 } else { encoder };
-        let need = (minimum + extra) as u64;
-        let fits = || self.budget.used().saturating_add(need) <= limit;
-        if (minimum + encoder) as u64 > limit
-            || !(fits() || {
-                self.store.trim();
-                fits()
-            })
-        {
-            return Admission::Memory;
         }
         Admission::Yes
     }
@@ -289,8 +283,9 @@ impl Engine {
             if job.core.is_dead() {
                 return Unit::Done;
             }
-            let input = job.segment.input.len();
-            match self.kit(job.core.params(), input, job.segment.join_len(), force) {
+            let segment = &job.segment;
+            let (history, input) = (segment.history_len(), segment.input.len());
+            match self.kit(job.core.params(), history, input, segment.join_len(), force) {
                 Ok(Some(kit)) => break Ok(kit),
                 Ok(None) => match self.schedule.put_back(job) {
                     Some(back) => (job, force) = (back, true),
@@ -320,6 +315,7 @@ impl Engine {
     pub(crate) fn kit(
         &self,
         params: &Params,
+        history: usize,
         input: usize,
         join: usize,
         force: bool,
@@ -336,7 +332,7 @@ impl Engine {
                 None => return Ok(None),
             }
         };
-        let loan = store.take_encoder(params, force)?;
+        let loan = store.take_encoder(params, params.encoder_memory(history, input), force)?;
         Ok(loan.map(|loan| Kit { loan, out, join }))
     }
 

@@ -121,10 +121,14 @@ impl Retain {
         &self.budget
     }
 
-    /// Lends an encoder that serves `params`. Without `force`, only within the memory limit: `None`
+    /// Lends an encoder that serves `params` and may take `need` bytes. Without `force`, only within the memory limit: `None`
     /// says that it would be passed even with nothing left idle.
-    pub fn take_encoder(&self, params: &Params, force: bool) -> Result<Option<Loan>, Status> {
-        let need = params.encoder_memory();
+    pub fn take_encoder(
+        &self,
+        params: &Params,
+        need: usize,
+        force: bool,
+    ) -> Result<Option<Loan>, Status> {
         let found = {
             let mut idle = self.idle.lock();
             let index = best_encoder(&idle.encoders, params.kind, need);

@@ -111,7 +111,7 @@ impl Stream {
         }
         let level = options.level.unwrap_or(bounds.default);
         let mut plan = Plan::settle(&options, level)?;
-        match engine.admit(&plan.params, plan.promise) {
+        match engine.admit(&plan.params, plan.cutter.target(0), plan.promise) {
             Admission::Yes => {}
             Admission::Overload if options.overload_level.is_some() => {
                 plan = Plan::settle(&options, options.overload_level.unwrap_or(level))?;
@@ -520,7 +520,7 @@ impl Stream {
         let force = self.engine.is_inline() || self.inline_ns == u64::MAX;
         let input = self.inlet.filled();
         let Some(joined) = self.inlet.join_when_needed(history, force)? else { return Ok(false) };
-        let Some(kit) = self.engine.kit(self.core.params(), input, 0, force)? else {
+        let Some(kit) = self.engine.kit(self.core.params(), history, input, 0, force)? else {
             return Ok(false);
         };
         let window = self.inlet.window(&joined, history, first, last);

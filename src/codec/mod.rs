@@ -152,10 +152,10 @@ impl Params {
         }
     }
 
-    /// Bytes that an encoder takes for a segment of this stream, at most.
-    pub fn encoder_memory(&self) -> usize {
+    /// Bytes that an encoder takes for a segment of `input` bytes with so much history, at most.
+    pub fn encoder_memory(&self, history: usize, input: usize) -> usize {
         match self.detail {
-            Detail::Zstd(tuning) => tuning.encoder_memory(),
+            Detail::Zstd(tuning) => tuning.encoder_memory(history, input),
             Detail::Stored => 64,
         }
     }

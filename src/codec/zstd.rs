@@ -94,10 +94,16 @@ impl Tuning {
         Tuning { level: request.level, window_log, params }
     }
 
-    /// Bytes of a context with these parameters.
-    pub fn encoder_memory(&self) -> usize {
-        // SAFETY: a pure function of its argument.
-        unsafe { sys::ZSTD_estimateCCtxSize_usingCParams(self.params) }
+    /// Bytes that a context takes for such a segment: libzstd makes its tables no larger than what
+    /// they can be filled with.
+    pub fn encoder_memory(&self, history: usize, input: usize) -> usize {
+        let strategy = self.strategy_for(input);
+        // SAFETY: pure functions of their arguments.
+        unsafe {
+            let params = sys::ZSTD_compressionParameters { strategy, ..self.params };
+            let params = sys::ZSTD_adjustCParams(params, input.max(1) as u64, history);
+            sys::ZSTD_estimateCCtxSize_usingCParams(params)
+        }
     }
 
     /// Nanoseconds, from the strategy's speed on text. `cargo bench --bench cost` prints the table.
@@ -407,7 +413,7 @@ mod tests {
                 let mut out = vec![0; output_bound(segment)];
                 let window = Window::new(&body, history, false, true);
                 encoder.encode(&params, &window, &mut out).expect("encodes");
-                let (real, estimate) = (encoder.memory(), params.encoder_memory());
+                let (real, estimate) = (encoder.memory(), params.encoder_memory(history, segment));
                 assert!(real <= estimate + 8192, "level {level}: {real} bytes, not {estimate}");
                 assert!(real * 2 > estimate || real < 1 << 20, "level {level}: {real}, {estimate}");
             }
