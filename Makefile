@@ -15,11 +15,15 @@ OBJCOPY ?= objcopy
 # rustup puts cargo where a shell started before it does not look.
 CARGO ?= $(or $(shell command -v cargo),$(wildcard $(HOME)/.cargo/bin/cargo),cargo)
 CARGOFLAGS ?= --locked
+export CARGO CC
 
 VERSION := $(shell sed -n 's/^version = "\(.*\)"$$/\1/p;/^version/q' Cargo.toml)
 MAJOR := $(firstword $(subst ., ,$(VERSION)))
 
-CARGO_OUT := $(or $(CARGO_TARGET_DIR),target)/release
+# A build of its own, not `cargo build --release`: with the rlib among the crate types cargo leaves
+# link-time optimisation out, and tests must not replace what is installed.
+DIST := $(or $(CARGO_TARGET_DIR),target)/dist
+CARGO_OUT := $(DIST)/release
 OUT := target/weft
 SONAME := libweft.so.$(MAJOR)
 SHARED := libweft.so.$(VERSION)
@@ -31,15 +35,39 @@ SOURCES := Cargo.toml Cargo.lock build.rs $(shell find src -name '*.rs')
 .PHONY: all
 all: $(LIBS) $(OUT)/$(SONAME) $(OUT)/libweft.so
 
-# Included behind `all`, which stays what a bare `make` does.
+# nginx-module and run. Included behind `all`, which stays what a bare `make` does.
 -include nginx-glue/module.mk
+
+.PHONY: help
+help:
+	@echo 'make                  the library, static and shared, in $(OUT)'
+	@echo 'make run              nginx with weft on a free port, and what it gains'
+	@echo 'make test             all tests; SUITES="rust symbols .." for some'
+	@echo 'make check            formatting, lints, header, symbols, licences; check-NAME for one'
+	@echo 'make install          to PREFIX (/usr/local), LIBDIR, INCLUDEDIR, under DESTDIR; also uninstall'
+	@echo 'make nginx-module     the module for the nginx installed, or NGINX_SRC=DIR'
+	@echo 'make header           include/weft.h from src/ffi'
+	@echo 'make deny             licences, bans and sources with cargo-deny'
+	@echo 'make clean            removes target'
 
 # ---- the library
 
+# The verbs that promise to work on a fresh machine install the compiler first; `make` itself and
+# `make install` leave the system alone.
+.PHONY: packages
+packages:
+	@tools/install-packages rust build
+ifneq ($(filter run nginx-%,$(MAKECMDGOALS)),)
+$(CARGO_OUT)/libweft.a $(CARGO_OUT)/libweft.so: | packages
+endif
+
 # make decides from the times whether to call cargo, so that `sudo make install` needs none.
 # touch: cargo leaves its output alone when the sources only look newer.
+# ZSTD_TRACE: zstd would call weak ZSTD_trace_* functions, and find those of a host that traces a
+# libzstd of its own.
 $(CARGO_OUT)/libweft.a $(CARGO_OUT)/libweft.so &: $(SOURCES)
-	$(CARGO) build $(CARGOFLAGS) --release --lib
+	CFLAGS='$(CFLAGS) -DZSTD_TRACE=0' \
+	    $(CARGO) rustc $(CARGOFLAGS) --release --lib --crate-type staticlib,cdylib --target-dir $(DIST)
 	@touch $(CARGO_OUT)/libweft.a $(CARGO_OUT)/libweft.so
 
 $(OUT)/libweft.a: $(CARGO_OUT)/libweft.a tools/localise
@@ -89,6 +117,38 @@ uninstall:
 stage:
 	@$(MAKE) --no-print-directory --silent install PREFIX='$(STAGE)' LIBDIR='$(STAGE)/lib' \
 	    INCLUDEDIR='$(STAGE)/include' DESTDIR=
+
+# ---- checks and tests
+
+.PHONY: check
+check:
+	@tools/install-packages rust build lint
+	@$(MAKE) --no-print-directory stage
+	@tools/check
+
+check-%: FORCE
+	@tools/check $*
+
+check-symbols: all
+check-versions: stage
+
+.PHONY: test
+test:
+	@tools/install-packages rust build lint nginx test
+	@$(MAKE) --no-print-directory all stage
+	@tools/test $(SUITES)
+
+# Takes minutes when it has to build the tool; `make check` judges licences and sources by the same
+# deny.toml in a second.
+DENY_VERSION := 0.20.2
+.PHONY: deny
+deny:
+	@command -v cargo-deny >/dev/null || [ -x target/tools/bin/cargo-deny ] || \
+	    $(CARGO) install cargo-deny --locked --version $(DENY_VERSION) --root target/tools
+	PATH="$$PATH:$(CURDIR)/target/tools/bin" $(CARGO) deny --locked check licenses bans sources
+
+.PHONY: FORCE
+FORCE:
 
 .PHONY: clean
 clean:
