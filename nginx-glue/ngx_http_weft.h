@@ -80,6 +80,8 @@ typedef struct {
 
     ngx_uint_t                 marks;        /* flushes that are under way */
 
+    ngx_event_t                idle;
+
     uint64_t                   bytes_in;
     uint64_t                   bytes_out;
 
@@ -92,6 +94,9 @@ typedef struct {
     unsigned                   started:1;    /* something was passed on */
     unsigned                   unflushed:1;  /* and may be held behind us */
     unsigned                   ended:1;      /* the last buffer is in out */
+    unsigned                   unmarked:1;   /* fed, and not flushed */
+    unsigned                   drained:1;    /* the client has taken output */
+    unsigned                   slow:1;       /* and now takes it slowly */
     unsigned                   done:1;
     unsigned                   failed:1;
 } ngx_http_weft_ctx_t;
@@ -119,6 +124,7 @@ ngx_uint_t ngx_http_weft_test_type(ngx_http_request_t *r, ngx_hash_t *types);
 ngx_int_t ngx_http_weft_accept(ngx_http_request_t *r,
     ngx_http_weft_loc_conf_t *wlcf, uint32_t *codec);
 ngx_int_t ngx_http_weft_set_headers(ngx_http_request_t *r, uint32_t codec);
+void ngx_http_weft_weak_etag(ngx_http_request_t *r);
 
 
 /* ngx_http_weft_body.c */

@@ -19,6 +19,10 @@
 #define NGX_HTTP_WEFT_BUFS       4
 #define NGX_HTTP_WEFT_BUF_SIZE   32768
 
+/* output that may be ready or under way before the client takes some */
+
+#define NGX_HTTP_WEFT_AHEAD      (2 * 1024 * 1024)
+
 /* an event or two; thousands of idle streams may hold one each */
 
 #define NGX_HTTP_WEFT_BUF_SMALL  1024
@@ -37,6 +41,8 @@ static ngx_int_t ngx_http_weft_put_buf(ngx_http_request_t *r,
 static ngx_int_t ngx_http_weft_pass(ngx_http_request_t *r,
     ngx_http_weft_ctx_t *ctx);
 static ngx_uint_t ngx_http_weft_is_pending(ngx_http_weft_ctx_t *ctx);
+static ngx_uint_t ngx_http_weft_is_ahead(ngx_http_weft_ctx_t *ctx);
+static void ngx_http_weft_idle_handler(ngx_event_t *ev);
 static void ngx_http_weft_free_bufs(ngx_http_request_t *r,
     ngx_http_weft_ctx_t *ctx);
 static ngx_int_t ngx_http_weft_failed(ngx_http_weft_ctx_t *ctx,
@@ -72,6 +78,10 @@ ngx_http_weft_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
     }
 
     if (in) {
+        ctx->idle.data = ctx;
+        ctx->idle.handler = ngx_http_weft_idle_handler;
+        ctx->idle.log = r->connection->log;
+
         if (ngx_chain_add_copy(r->pool, &ctx->in, in) != NGX_OK) {
             goto failed;
         }
@@ -172,9 +182,18 @@ ngx_http_weft_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
         r->connection->buffered &= ~NGX_HTTP_WEFT_BUFFERED;
     }
 
+    if (ctx->unmarked && !ctx->idle.posted) {
+        ngx_post_event(&ctx->idle, &ngx_posted_next_events);
+    }
+
     if (ctx->busy) {
         ngx_http_weft_unwait(ctx);
         return NGX_AGAIN;
+    }
+
+    if (ctx->started) {
+        ctx->drained = 1;
+        ctx->slow = 0;
     }
 
     ngx_http_weft_free_bufs(r, ctx);
@@ -230,6 +249,12 @@ ngx_http_weft_add_data(ngx_http_request_t *r, ngx_http_weft_ctx_t *ctx)
             size = b->last - b->pos;
 
             if (size) {
+                if (ngx_http_weft_is_ahead(ctx)) {
+                    return NGX_AGAIN;
+                }
+
+                ctx->unmarked = 1;
+
                 rc = weft_stream_feed(ctx->stream, b->pos, size, &n);
 
                 if (rc < 0) {
@@ -265,6 +290,7 @@ ngx_http_weft_add_data(ngx_http_request_t *r, ngx_http_weft_ctx_t *ctx)
 
     if (ctx->last) {
         ctx->flush = 0;
+        ctx->unmarked = 0;
 
         if (!ctx->finished) {
             ctx->finished = 1;
@@ -279,6 +305,7 @@ ngx_http_weft_add_data(ngx_http_request_t *r, ngx_http_weft_ctx_t *ctx)
 
     if (ctx->flush) {
         ctx->flush = 0;
+        ctx->unmarked = 0;
 
         rc = weft_stream_flush(ctx->stream);
 
@@ -337,6 +364,7 @@ ngx_http_weft_get_buf(ngx_http_request_t *r, ngx_http_weft_ctx_t *ctx)
     if (*ll == NULL && ctx->bufs == NGX_HTTP_WEFT_BUFS) {
 
         if (ctx->free == NULL) {
+            ctx->slow = 1;
             return NGX_DECLINED;
         }
 
@@ -551,6 +579,50 @@ ngx_http_weft_is_pending(ngx_http_weft_ctx_t *ctx)
 }
 
 
+/*
+ * Whether to wait with input.  What a reader takes slowly, or not at all, must
+ * not be made for it megabytes ahead: segments are started as its output
+ * leaves, in parallel as long as what they will bring stays within a bound.
+ * Only said while something is under way or unsent, which brings us back here.
+ */
+
+static ngx_uint_t
+ngx_http_weft_is_ahead(ngx_http_weft_ctx_t *ctx)
+{
+    uint64_t          output, done;
+    weft_stream_info  info;
+
+    info.struct_size = sizeof(weft_stream_info);
+
+    if (weft_stream_stats(ctx->stream, &info) != WEFT_OK) {
+        return 0;
+    }
+
+    if (ctx->slow) {
+        return info.segments_under_way
+               || info.output_ready > NGX_HTTP_WEFT_BUF_SIZE;
+    }
+
+    if (info.segments_under_way == 0) {
+        return 0;
+    }
+
+    if (!ctx->drained) {
+        return info.bytes_in >= NGX_HTTP_WEFT_AHEAD / 2;
+    }
+
+    output = info.output_ready;
+    done = info.segments - info.segments_under_way;
+
+    if (done) {
+        output += (info.bytes_out + info.output_ready) / done
+                  * info.segments_under_way;
+    }
+
+    return output >= NGX_HTTP_WEFT_AHEAD;
+}
+
+
 /* an idle stream keeps no buffers but small ones */
 
 static void
@@ -609,6 +681,10 @@ ngx_http_weft_free_stream(ngx_http_weft_ctx_t *ctx)
 
     ngx_http_weft_unwait(ctx);
 
+    if (ctx->idle.posted) {
+        ngx_delete_posted_event(&ctx->idle);
+    }
+
     ctx->request->connection->buffered &= ~NGX_HTTP_WEFT_BUFFERED;
 }
 
@@ -662,6 +738,27 @@ ngx_http_weft_ready(void *user)
 
     wev = c->write;
     wev->handler(wev);
+}
+
+
+/*
+ * Runs when all that was at hand has been fed.  A page whose next part is
+ * still being fetched by a subrequest would otherwise be held here.
+ */
+
+static void
+ngx_http_weft_idle_handler(ngx_event_t *ev)
+{
+    ngx_http_weft_ctx_t *ctx = ev->data;
+
+    ngx_http_request_t  *r;
+
+    r = ctx->request;
+
+    if (ctx->unmarked && r->connection->data != r) {
+        ctx->flush = 1;
+        ngx_http_weft_ready(ctx);
+    }
 }
 
 

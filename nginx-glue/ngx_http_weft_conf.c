@@ -17,6 +17,8 @@ static char *ngx_http_weft_retention(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_http_weft_overload(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
+static char *ngx_http_weft_check_tasks(ngx_conf_t *cf, void *post,
+    void *data);
 static char *ngx_http_weft_check_segment(ngx_conf_t *cf, void *post,
     void *data);
 
@@ -31,8 +33,8 @@ static struct {
 };
 
 
-static ngx_conf_num_bounds_t  ngx_http_weft_tasks_bounds = {
-    ngx_conf_check_num_bounds, 1, 256
+static ngx_conf_post_t  ngx_http_weft_tasks_post = {
+    ngx_http_weft_check_tasks
 };
 
 
@@ -84,7 +86,7 @@ ngx_command_t  ngx_http_weft_commands[] = {
       ngx_conf_set_num_slot,
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_weft_loc_conf_t, tasks),
-      &ngx_http_weft_tasks_bounds },
+      &ngx_http_weft_tasks_post },
 
     { ngx_string("weft_segment_size"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
@@ -527,6 +529,22 @@ ngx_http_weft_overload(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     wmcf->overload = (ngx_msec_t) ms;
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_weft_check_tasks(ngx_conf_t *cf, void *post, void *data)
+{
+    ngx_int_t *np = data;
+
+    if (*np < 1 || *np > 256) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"weft_parallel_tasks\" must be between 1 and "
+                           "256");
+        return NGX_CONF_ERROR;
+    }
 
     return NGX_CONF_OK;
 }

@@ -24,11 +24,11 @@
 
 /* well below any sensible send_timeout */
 
-#define NGX_HTTP_WEFT_TICK   250
+#define NGX_HTTP_WEFT_TICK   100
 
 /* ticks after which news that nobody fetched is lost */
 
-#define NGX_HTTP_WEFT_STALE  8
+#define NGX_HTTP_WEFT_STALE  20
 
 
 typedef struct ngx_http_weft_task_s  ngx_http_weft_task_t;
@@ -327,7 +327,9 @@ ngx_http_weft_engine_stop(ngx_http_weft_engine_t *e)
         ngx_delete_posted_event(&e->news);
     }
 
-    /* tasks that still run end into nothing */
+    /* tasks that still run end into nothing, and none is posted any more */
+
+    (void) weft_engine_shutdown(e->engine, 0);
 
     weft_queue_free(e->queue);
     weft_engine_free(e->engine);
@@ -517,6 +519,13 @@ ngx_http_weft_post(void *data, weft_task *weft)
     ngx_uint_t             level;
     ngx_http_weft_task_t  *t;
 
+    if (e->failed) {
+
+        /* nginx has destroyed the pool */
+
+        return 1;
+    }
+
     t = e->free;
 
     if (t) {
@@ -699,6 +708,9 @@ ngx_http_weft_timer_handler(ngx_event_t *ev)
             clcf = ngx_http_get_module_loc_conf(ctx->request,
                                                 ngx_http_core_module);
 
+            /* deleted first: nginx moves no timer by less than 300 ms */
+
+            ngx_del_timer(wev);
             ngx_add_timer(wev, clcf->send_timeout);
         }
     }

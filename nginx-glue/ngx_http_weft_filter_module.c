@@ -113,7 +113,7 @@ ngx_http_weft_header_filter(ngx_http_request_t *r)
         /* what a 304 says is what the 200 would have said */
 
         if (codec) {
-            ngx_http_weak_etag(r);
+            ngx_http_weft_weak_etag(r);
         }
 
         ctx->status = "off:status";

@@ -339,9 +339,42 @@ ngx_http_weft_set_headers(ngx_http_request_t *r, uint32_t codec)
 
     ngx_http_clear_content_length(r);
     ngx_http_clear_accept_ranges(r);
-    ngx_http_weak_etag(r);
+    ngx_http_weft_weak_etag(r);
 
     return NGX_OK;
+}
+
+
+/* ngx_http_weak_etag() looks at the first byte only */
+
+void
+ngx_http_weft_weak_etag(ngx_http_request_t *r)
+{
+    size_t            len;
+    u_char           *p;
+    ngx_table_elt_t  *etag;
+
+    etag = r->headers_out.etag;
+
+    if (etag == NULL) {
+        return;
+    }
+
+    p = etag->value.data;
+    len = etag->value.len;
+
+    if (len > 2 && p[0] == 'W' && p[1] == '/') {
+        p += 2;
+        len -= 2;
+    }
+
+    if (len < 2 || p[0] != '"' || p[len - 1] != '"') {
+        etag->hash = 0;
+        r->headers_out.etag = NULL;
+        return;
+    }
+
+    ngx_http_weak_etag(r);
 }
 
 
