@@ -145,7 +145,7 @@ DENY_VERSION := 0.20.2
 deny:
 	@command -v cargo-deny >/dev/null || [ -x target/tools/bin/cargo-deny ] || \
 	    $(CARGO) install cargo-deny --locked --version $(DENY_VERSION) --root target/tools
-	PATH="$$PATH:$(CURDIR)/target/tools/bin" $(CARGO) deny --locked check licenses bans sources
+	PATH="$$PATH:$(CURDIR)/target/tools/bin" $(CARGO) deny --workspace --locked check licenses bans sources
 
 .PHONY: FORCE
 FORCE:
