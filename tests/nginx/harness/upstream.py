@@ -1,0 +1,191 @@
+"""The upstream: a server whose behaviour is chosen by path, run as a process of its own.
+
+Prints its port, serves until its stdin is closed. Every path takes
+    n, kind, seed      the body, as in bodies.py
+    status, type       of the response (200, text/plain)
+    h=Name:Value       further header fields, as often as wanted
+    wait               seconds before anything is sent
+Paths:
+    /length            Content-Length and the body
+    /chunked           chunked: piece bytes at a time, pause seconds between; wait_body before the first
+    /until_close       neither length nor chunks; the end of the connection ends the body
+    /events            an event stream: count events of size bytes, pause between, stay seconds open
+    /cut_length        announces n bytes and closes after at bytes (rst=1: by a reset)
+    /cut_chunked       chunked, and closes after at bytes without the last chunk
+    /nothing           closes without a response
+    /no_body           the status and the headers alone (204, 304)
+    /echo              the body of the request
+    /gzipped           the body, coded with gzip
+"""
+
+import asyncio
+import gzip
+import os
+import socket
+import struct
+import sys
+import time
+from urllib.parse import parse_qs, urlsplit
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+from harness import bodies  # noqa: E402
+
+
+class Query:
+    def __init__(self, text):
+        self.values = parse_qs(text, keep_blank_values=True)
+
+    def number(self, name, default=0):
+        value = float(self.values.get(name, [default])[0])
+        return value if value % 1 else int(value)
+
+    def text(self, name, default=""):
+        return self.values.get(name, [default])[0]
+
+
+def event(number, size):
+    """One event of exactly `size` bytes that says when it was sent."""
+    head = f"data: {number} {time.monotonic():.6f} ".encode()
+    return head + bodies.make("text", size, number % 7).replace(b"\n", b" ")[len(head) : size - 2] + b"\n\n"
+
+
+def chunk(data):
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+class Exchange:
+    def __init__(self, method, query, request_body, writer):
+        self.method, self.query, self.request_body, self.writer = method, query, request_body, writer
+        self.length = query.number("n")
+
+    def payload(self):
+        return bodies.make(self.query.text("kind", "text"), self.length, self.query.number("seed"))
+
+    async def head(self, *fields):
+        status = self.query.number("status", 200)
+        lines = [f"HTTP/1.1 {status} Status"]
+        if kind := self.query.text("type", "text/plain"):
+            lines.append(f"Content-Type: {kind}")
+        lines += [field.replace(":", ": ", 1) for field in self.query.values.get("h", [])]
+        await self.send("\r\n".join([*lines, *fields]).encode() + b"\r\n\r\n")
+
+    async def send(self, data):
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def end(self, reset=False):
+        """Closes; what was sent arrives first, but for a reset."""
+        if reset:
+            sock = self.writer.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.writer.transport.abort()
+        self.writer.close()
+        return False
+
+    async def length_(self):
+        await self.head(f"Content-Length: {self.length}")
+        if self.method != "HEAD":
+            await self.send(self.payload())
+        return True
+
+    async def chunked(self):
+        await self.head("Transfer-Encoding: chunked")
+        if self.method == "HEAD":
+            return True
+        await self.pieces(self.payload(), "wait_body")
+        await self.send(b"0\r\n\r\n")
+        return True
+
+    async def pieces(self, data, first_wait=None):
+        if first_wait:
+            await asyncio.sleep(self.query.number(first_wait))
+        piece, pause = self.query.number("piece", 16384), self.query.number("pause")
+        for start in range(0, len(data), piece):
+            if pause and start:
+                await asyncio.sleep(pause)
+            await self.send(chunk(data[start : start + piece]))
+
+    async def until_close(self):
+        await self.head("Connection: close")
+        await self.send(self.payload())
+        return await self.end()
+
+    async def events(self):
+        self.query.values.setdefault("type", ["text/event-stream"])
+        await self.head("Transfer-Encoding: chunked", "Cache-Control: no-cache")
+        size, pause = self.query.number("size", 300), self.query.number("pause", 0.02)
+        for number in range(self.query.number("count", 20)):
+            await asyncio.sleep(pause)
+            await self.send(chunk(event(number, size)))
+        await asyncio.sleep(self.query.number("stay"))
+        await self.send(b"0\r\n\r\n")
+        return True
+
+    async def gzipped(self):
+        data = gzip.compress(self.payload())
+        await self.head("Content-Encoding: gzip", f"Content-Length: {len(data)}")
+        await self.send(data)
+        return True
+
+    async def cut_length(self):
+        await self.head(f"Content-Length: {self.length}")
+        await self.send(self.payload()[: self.query.number("at")])
+        # Time for a reset not to overtake the bytes.
+        await asyncio.sleep(self.query.number("hold", 0.2))
+        return await self.end(self.query.number("rst"))
+
+    async def cut_chunked(self):
+        await self.head("Transfer-Encoding: chunked")
+        await self.pieces(self.payload()[: self.query.number("at")])
+        await asyncio.sleep(self.query.number("hold", 0.2))
+        return await self.end(self.query.number("rst"))
+
+    async def nothing(self):
+        return await self.end()
+
+    async def no_body(self):
+        await self.head()
+        return True
+
+    async def unknown(self):
+        self.query.values = {"status": ["404"]}
+        await self.head("Content-Length: 0")
+        return True
+
+    async def echo(self):
+        await self.head(f"Content-Length: {len(self.request_body)}")
+        await self.send(self.request_body)
+        return True
+
+
+async def serve(reader, writer):
+    try:
+        while True:
+            lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+            method, target, _ = lines[0].split(" ")
+            fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
+            request_body = await reader.readexactly(int(fields.get("content-length", 0)))
+            url = urlsplit(target)
+            exchange = Exchange(method, Query(url.query), request_body, writer)
+            await asyncio.sleep(exchange.query.number("wait"))
+            name = url.path.rsplit("/", 1)[-1]
+            behave = getattr(exchange, "length_" if name == "length" else name, exchange.unknown)
+            if not await behave() or fields.get("connection", "").lower() == "close":
+                break
+    except (asyncio.IncompleteReadError, ConnectionError):
+        pass
+    finally:
+        writer.close()
+
+
+async def main():
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, backlog=4096)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    loop = asyncio.get_running_loop()
+    await loop.run_in_executor(None, sys.stdin.read)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

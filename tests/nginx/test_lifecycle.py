@@ -1,0 +1,273 @@
+"""Reload, quit, stop and a worker's death, while responses are under way."""
+
+import os
+import signal
+import threading
+import time
+import unittest
+
+from harness import coding, http1
+from harness.case import FULL, NginxCase, Site, body
+from harness.nginx import children, memory, slowness
+from test_choice import path
+
+MIB = 1 << 20
+LARGE = body("text", 700000)
+
+
+class Load:
+    """Clients that fetch in a loop. Every body that arrives whole has to be right."""
+
+    def __init__(self, port, uris, clients=4):
+        self.port, self.uris = port, uris
+        self.right = self.cut = 0
+        self.faults = []
+        self.ending = False
+        self.threads = [threading.Thread(target=self._run, args=(n,), daemon=True) for n in range(clients)]
+        for thread in self.threads:
+            thread.start()
+
+    def _run(self, number):
+        while not self.ending:
+            uri, plain = self.uris[number % len(self.uris)]
+            number += 1
+            try:
+                response = http1.get(self.port, uri, timeout=30 * slowness())
+            except (OSError, http1.HttpError) as error:
+                # While nginx is stopped hard, a connection may be refused or end anywhere.
+                self.cut += 1
+                self.last = repr(error)
+                time.sleep(0.01)
+                continue
+            if not response.complete:
+                self.cut += 1
+                continue
+            try:
+                stream = coding.ZstdStream(65536)
+                if response.coding != "zstd" or stream.feed(response.body) != plain or not stream.ended:
+                    self.faults.append(f"{uri}: {response.status} {response.coding}, other bytes")
+            except coding.CodingError as error:
+                self.faults.append(f"{uri}: {error}")
+            self.right += 1
+
+    def end(self):
+        self.ending = True
+        for thread in self.threads:
+            thread.join()
+
+
+SERVER = """
+    weft zstd;
+    proxy_http_version 1.1;
+    location /up/ { proxy_pass http://%UP%/; }
+    location /unbuffered/ { proxy_buffering off; proxy_pass http://%UP%/; }
+    location /high/ { alias www/; weft_level zstd=19; }
+    location /inline/ { alias www/; weft_thread_pool off; }
+"""
+FILES = {"large.html": LARGE, "small.html": LARGE[:3000], "big.html": body("random", 8 * MIB)}
+URIS = [
+    ("/large.html", LARGE),
+    ("/high/large.html", LARGE),
+    ("/small.html", LARGE[:3000]),
+    ("/inline/large.html", LARGE),
+    (path("chunked", 300000, type="text/html", piece=20000), body("text", 300000)),
+]
+
+
+class Reload(NginxCase):
+    files = FILES
+    server = SERVER
+    upstream = True
+
+    def test_reload_under_load(self):
+        load = Load(self.port, URIS)
+        try:
+            old = self.nginx.workers()
+            for _ in range(20 if FULL else 6):
+                time.sleep(0.15)
+                old += self.nginx.workers()
+                self.nginx.reload()
+            until = time.monotonic() + 10 * slowness()
+            while load.right < 10 and time.monotonic() < until:
+                time.sleep(0.05)
+        finally:
+            load.end()
+        self.assertEqual(load.faults, [])
+        self.assertEqual(load.cut, 0, "reload is graceful: nobody is cut off")
+        self.assertGreaterEqual(load.right, 10)
+        gone = set(old) - set(self.nginx.workers())
+        self.assertTrue(self.nginx.wait_gone(gone, 15), "an old worker is still there")
+
+    def test_old_worker_ends_with_its_last_response(self):
+        """Not before, and not long after."""
+        with self.connect(receive_buffer=4096) as connection:
+            connection.send("/big.html")
+            old = self.nginx.workers()
+            self.nginx.reload()
+            time.sleep(0.3)
+            self.assertFalse(self.nginx.wait_gone(old, 0.1), "it left a client behind")
+            response = connection.read()
+            self.assert_same(coding.zstd_tool(response.body), body("random", 8 * MIB))
+        self.assertTrue(self.nginx.wait_gone(old, 5))
+
+    def test_event_stream_over_a_reload(self):
+        uri = path("events", 0, type="text/html", pause=0.05).replace("/up/", "/unbuffered/")
+        with self.connect() as connection:
+            connection.send(uri)
+            response = connection.head()
+            old = self.nginx.workers()
+            self.nginx.reload()
+            for _ in connection.stream(response):
+                pass
+            self.assertEqual(len(self.decoded(response)), 6000)
+        self.assertTrue(self.nginx.wait_gone(old, 5))
+
+    def test_idle_worker_leaves_at_once(self):
+        self.assert_coded(self.get("/high/large.html"), LARGE)
+        old = self.nginx.workers()
+        self.nginx.reload()
+        self.assertTrue(self.nginx.wait_gone(old, 3), "an idle worker stays")
+
+    def test_reopen_logs(self):
+        self.nginx.signal(signal.SIGUSR1)
+        time.sleep(0.1)
+        self.assert_coded(self.get("/large.html"), LARGE)
+
+
+class Ending(unittest.TestCase):
+    """Each on an nginx of its own, which ends in the test."""
+
+    def site(self, **more):
+        more.setdefault("server", SERVER)
+        return Site(files=FILES, upstream=True, **more).start()
+
+    def finish(self, site):
+        problems = site.stop()
+        self.assertEqual(problems, [])
+
+    def under_load(self, number, graceful, **more):
+        site = self.site(**more)
+        load = Load(site.port, URIS, 6)
+        try:
+            time.sleep(0.6)
+            right = load.right
+            site.nginx.signal(number)
+            begun = time.monotonic()
+            load.ending = True
+            site.nginx.process.wait(15 * slowness())
+            spent = time.monotonic() - begun
+        finally:
+            load.end()
+            self.finish(site)
+        self.assertEqual(load.faults, [])
+        self.assertGreater(right, 0)
+        if graceful:
+            self.assertEqual(load.cut, 0, getattr(load, "last", "a body was cut"))
+        else:
+            # A running task may be finished; nothing that is queued may be.
+            self.assertLess(spent, 3 * slowness())
+
+    def test_quit_under_load(self):
+        self.under_load(signal.SIGQUIT, True)
+
+    def test_term_under_load(self):
+        self.under_load(signal.SIGTERM, False)
+
+    def test_quit_under_load_with_a_full_pool(self):
+        self.under_load(
+            signal.SIGQUIT,
+            True,
+            main="thread_pool tiny threads=1 max_queue=1;",
+            server="weft_thread_pool tiny;" + SERVER,
+        )
+
+    def test_term_with_much_queued(self):
+        """Seconds of work are queued, and are dropped. nginx's pool is gone before the module is."""
+        self.much_queued(main="thread_pool one threads=1;", server="weft_thread_pool one;" + SERVER)
+
+    def test_term_with_much_queued_behind_idle_threads(self):
+        """No task waits in the pool, all segments wait in weft: nothing may be posted any more."""
+        self.much_queued()
+
+    def much_queued(self, **more):
+        site = self.site(**more)
+        held = []
+        try:
+            for _ in range(24):
+                connection = http1.Connection(site.port)
+                connection.send("/high/large.html")
+                held.append(connection)
+            time.sleep(0.3)
+            site.nginx.signal(signal.SIGTERM)
+            begun = time.monotonic()
+            site.nginx.process.wait(20 * slowness())
+            self.assertLess(time.monotonic() - begun, 3 * slowness())
+        finally:
+            for connection in held:
+                connection.close()
+            self.finish(site)
+
+    def test_quit_while_clients_have_gone(self):
+        """Tasks whose clients have left do not hold the worker."""
+        site = self.site(main="thread_pool one threads=1;", server="weft_thread_pool one;" + SERVER)
+        try:
+            for _ in range(24):
+                connection = http1.Connection(site.port)
+                connection.send("/high/large.html")
+                time.sleep(0.005)
+                connection.reset()
+            site.nginx.signal(signal.SIGQUIT)
+            begun = time.monotonic()
+            site.nginx.process.wait(20 * slowness())
+            self.assertLess(time.monotonic() - begun, 3 * slowness())
+        finally:
+            self.finish(site)
+
+    def test_two_workers(self):
+        site = self.site(workers=2)
+        load = Load(site.port, URIS, 6)
+        time.sleep(1)
+        load.end()
+        self.finish(site)
+        self.assertEqual((load.faults, load.cut), ([], 0))
+
+    def test_without_master(self):
+        """One process is everything: what is for workers has to be made there too."""
+        site = Site(files=FILES, upstream=True, server=SERVER, main="master_process off;")
+        site.nginx.workers = lambda leaving=False: [site.nginx.process.pid]
+        site.start()
+        try:
+            for uri, plain in URIS:
+                response = http1.get(site.port, uri)
+                self.assertEqual(coding.check_whole("zstd", response.body), plain)
+        finally:
+            self.finish(site)
+
+    def test_killed_worker_is_replaced(self):
+        """The master starts another, whose engine works."""
+        site = self.site()
+        try:
+            http1.get(site.port, "/high/large.html")
+            old = site.nginx.worker
+            os.kill(old, signal.SIGKILL)
+            until = time.monotonic() + 5 * slowness()
+            while site.nginx.workers() in ([], [old]):
+                self.assertLess(time.monotonic(), until)
+                time.sleep(0.02)
+            response = http1.get(site.port, "/high/large.html")
+            self.assertEqual(coding.check_whole("zstd", response.body), LARGE)
+        finally:
+            problems = site.stop(rf"worker process {old} exited on signal 9")
+        self.assertEqual(problems, [])
+
+    def test_cache_processes_have_no_engine(self):
+        """The cache manager and loader run the same init: they need no thread and no engine."""
+        site = self.site(http="proxy_cache_path tmp/cache keys_zone=c:1m;")
+        try:
+            http1.get(site.port, "/high/large.html")
+            others = set(children(site.nginx.process.pid)) - set(site.nginx.workers())
+            self.assertTrue(others)
+            for pid in others:
+                self.assertEqual(memory(pid)["Threads"], 1)
+        finally:
+            self.finish(site)
