@@ -136,6 +136,11 @@ impl Engine {
         self.executor.is_none()
     }
 
+    /// Whether reading ahead would only make segments wait, and hold memory meanwhile.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.schedule.is_busy()
+    }
+
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }

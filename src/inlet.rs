@@ -139,7 +139,9 @@ impl Inlet {
                 last,
             });
         }
-        let Some(open) = self.open.take() else { return Err(Status::State) };
+        let Some(open) = self.open.take() else {
+            return Err(Status::State);
+        };
         let (past_of_open, len) = (std::mem::take(&mut self.open_past), open.len());
         let open = Arc::new(open);
         let near = history.min(past_of_open);

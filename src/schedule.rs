@@ -304,6 +304,11 @@ impl Schedule {
         state.drain()
     }
 
+    /// Whether enough waits already to keep every thread at work.
+    pub fn is_busy(&self) -> bool {
+        self.state.lock().queued >= self.max_running
+    }
+
     /// Figures.
     pub fn load(&self) -> Load {
         let state = self.state.lock();

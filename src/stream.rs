@@ -18,6 +18,7 @@ const TASKS_DEFAULT: u32 = 4;
 const TASKS_MOST: u32 = 256;
 const SEGMENT_LEAST: u64 = 4 << 10;
 const SEGMENT_MOST: u64 = 64 << 20;
+const OUTPUT_LEAST: usize = 64 << 10;
 const HISTORY_MOST: u64 = 8 << 20;
 
 /// A word about the flow.
@@ -140,7 +141,7 @@ impl Stream {
                 given => most(given),
             },
             max_output: match options.max_output {
-                0 => segment.saturating_mul(2),
+                0 => (segment / 4).max(OUTPUT_LEAST),
                 given => most(given),
             },
             max_tasks,
@@ -410,10 +411,12 @@ impl Stream {
 
     /// Whether a new segment may be begun to be filled; if not, the stream is armed.
     fn may_open(&mut self) -> bool {
+        // A stream with a segment under way reads ahead only while threads are idle and memory is
+        // there: its own segment's end wakes it.
+        let hold = self.engine.budget().is_over() || self.engine.is_busy();
         let state = self.core.lock();
-        let over = self.engine.budget().is_over();
         let refuse = state.under_way > self.max_tasks
-            || (state.under_way > 0 && (over || state.input >= self.max_input))
+            || (state.under_way > 0 && (hold || state.input >= self.max_input))
             || (state.output + self.ready_bytes >= self.max_output);
         if refuse {
             self.core.arm(state, ARMED_ROOM);
@@ -519,7 +522,9 @@ impl Stream {
     ) -> Result<bool, Status> {
         let force = self.engine.is_inline() || self.inline_ns == u64::MAX;
         let input = self.inlet.filled();
-        let Some(joined) = self.inlet.join_when_needed(history, force)? else { return Ok(false) };
+        let Some(joined) = self.inlet.join_when_needed(history, force)? else {
+            return Ok(false);
+        };
         let Some(kit) = self.engine.kit(self.core.params(), history, input, 0, force)? else {
             return Ok(false);
         };
