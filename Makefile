@@ -36,7 +36,7 @@ SOURCES := Cargo.toml Cargo.lock build.rs $(shell find src -name '*.rs')
 all: $(LIBS) $(OUT)/$(SONAME) $(OUT)/libweft.so
 
 # nginx-module and run. Included behind `all`, which stays what a bare `make` does.
--include nginx-glue/module.mk
+include nginx-glue/module.mk
 
 .PHONY: help
 help:
@@ -135,7 +135,7 @@ check-versions: stage
 .PHONY: test
 test:
 	@tools/install-packages rust build lint nginx test
-	@$(MAKE) --no-print-directory all stage
+	@$(MAKE) --no-print-directory all stage nginx-module
 	@tools/test $(SUITES)
 
 # Takes minutes when it has to build the tool; `make check` judges licences and sources by the same
