@@ -10,10 +10,10 @@ use crate::retain::{Loan, Retain, Retention};
 use crate::schedule::{Job, Left, Next, Schedule};
 use crate::shared::Output;
 use crate::stats::{Counters, EngineStats};
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{AtomicBool, Condvar, Mutex};
 use nix::time::{ClockId, clock_gettime};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -53,6 +53,9 @@ impl Default for Options {
 
 /// More threads than any machine gains from are a mistake in the options.
 const THREADS_MOST: u32 = 1024;
+
+/// A year, which can be added to any time.
+const WAIT_MOST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// See the module.
 pub struct Engine {
@@ -96,7 +99,7 @@ impl Engine {
     /// A new engine, without threads yet.
     pub fn new(options: Options) -> Result<Arc<Engine>, Status> {
         let (executor, threads): (Option<Box<dyn Executor>>, u32) = match options.workers {
-            Workers::Inline => (None, 1),
+            Workers::Inline | Workers::Threads(0) => (None, 1),
             Workers::Threads(count) if count <= THREADS_MOST => {
                 (Some(Box::new(Threads::new(count as usize))), count)
             }
@@ -189,37 +192,44 @@ impl Engine {
     }
 
     /// Posts tasks for what waits. With `may_run` the caller, an owner, does one unit itself where
-    /// every post is refused and no task is left: nothing else would ever run it.
-    pub(crate) fn pump(&self, may_run: bool) {
+    /// every post is refused and no task is left: nothing else would ever run it. True says that
+    /// segments still wait and no task is left; someone was kicked to come by.
+    pub(crate) fn pump(&self, may_run: bool) -> bool {
         let Some(executor) = &self.executor else {
-            return;
+            return false;
         };
         let mut may_run = may_run;
         while self.schedule.wants_task() {
-            let Some(me) = self.me.upgrade() else { return };
+            let Some(me) = self.me.upgrade() else { return false };
             let accepted = executor.post(Task::new(me)).is_ok();
             if !accepted {
                 self.counters.posts_refused.add(1);
             }
-            match self.schedule.posted(accepted, may_run) {
+            let posted = self.schedule.posted(accepted, may_run);
+            if !accepted {
+                self.announce_end();
+            }
+            match posted {
                 None if accepted => {}
-                None => return,
+                None => return false,
                 Some(Ok(job)) => {
                     may_run = false;
                     let stream = job.core.id();
-                    self.counters.segments_refused.add(1);
                     if let Unit::Done = self.run_unit(job) {
+                        self.counters.segments_refused.add(1);
                         // What it leaves is looked at by the next round.
                         self.schedule.task_done(stream);
                     }
                     self.announce_end();
                 }
                 Some(Err(left)) => {
+                    let waits = !left.kick.is_empty();
                     self.kick(left);
-                    return;
+                    return waits;
                 }
             }
         }
+        false
     }
 
     fn kick(&self, left: Left) {
@@ -237,8 +247,11 @@ impl Engine {
                 Next::Ended => break,
             };
             let stream = job.core.id();
-            self.counters.segments_tasks.add(1);
-            match self.run_unit(job) {
+            let unit = self.run_unit(job);
+            if let Unit::Done = unit {
+                self.counters.segments_tasks.add(1);
+            }
+            match unit {
                 Unit::PutBack => break,
                 Unit::Done if continues => {
                     self.schedule.unit_done(stream);
@@ -294,10 +307,7 @@ impl Engine {
                 Ok(Some(kit)) => break Ok(kit),
                 Ok(None) => match self.schedule.put_back(job) {
                     Some(back) => (job, force) = (back, true),
-                    None => {
-                        self.counters.segments_tasks.sub(1);
-                        return Unit::PutBack;
-                    }
+                    None => return Unit::PutBack,
                 },
                 Err(status) => break Err(status),
             }
@@ -408,7 +418,7 @@ impl Engine {
         self.stopping.store(true, Ordering::Release);
         let jobs = self.schedule.stop();
         self.fail_all(jobs);
-        let until = Instant::now() + limit;
+        let until = Instant::now() + limit.min(WAIT_MOST);
         {
             let mut ending = self.ending.lock();
             while self.schedule.load().outstanding > 0 {

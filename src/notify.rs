@@ -109,7 +109,7 @@ impl Queue {
 
     /// Calls back each stream that had news when the dispatch began. Says how many it called.
     pub fn dispatch(&self) -> usize {
-        let mut left = {
+        {
             let mut state = self.state.lock();
             if state.dispatching || state.closed {
                 return 0;
@@ -117,9 +117,11 @@ impl Queue {
             state.dispatching = true;
             // From here on news needs a new signal.
             state.signalled = false;
-            state.news.len()
-        };
-        self.engine.pump(true);
+        }
+        // Without `notify`, nothing brings the thread here again for what no task will come for.
+        while self.engine.pump(true) && self.notify.is_none() {}
+        // After it: what the pump did here is news too, and without `notify` no one else says so.
+        let mut left = self.state.lock().news.len();
         let mut called = 0;
         while left > 0 {
             left -= 1;

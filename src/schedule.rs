@@ -4,8 +4,9 @@
 //! task comes by: first those that an owner waits for (no earlier segment of the stream is under
 //! way), then those read ahead; among them by virtual finish time, as in fair queueing. A stream's
 //! virtual time grows by the estimated cost of what it ran, so a short body that arrives behind
-//! long ones is next, and no stream waits for ever: a segment that is read ahead becomes one that is
-//! waited for as soon as its predecessors are done.
+//! long ones is next. And no stream waits for ever: a segment that is read ahead becomes one that is
+//! waited for as soon as its predecessors are done, and the clock, from which new streams start,
+//! moves on with all that is served.
 
 use crate::segment::Segment;
 use crate::shared::Core;
@@ -58,6 +59,9 @@ struct State {
     outstanding_peak: usize,
     /// Owners that are posting now: they look again when they are done.
     posting: usize,
+    /// A task came back without having done its unit: another one would too. Holds until a unit is
+    /// done, or no task is left.
+    paused: bool,
     stopped: bool,
 }
 
@@ -100,12 +104,17 @@ impl State {
         let Some(entry) = self.streams.get_mut(&stream) else {
             return;
         };
-        if let Some(old) = entry.key.take() {
-            self.ready.remove(&old);
+        let before = entry.key.take();
+        if let Some(old) = &before {
+            self.ready.remove(old);
         }
         match entry.jobs.front() {
             Some(job) => {
-                let finish = entry.time.max(clock).saturating_add(job.cost);
+                // Once placed, a segment keeps its turn, whatever else of its stream ends meanwhile.
+                let finish = before.map_or_else(
+                    || entry.time.max(clock).saturating_add(job.cost),
+                    |before| before.finish,
+                );
                 let key = Key { read_ahead: entry.running > 0, finish, stream };
                 entry.key = Some(key);
                 self.ready.insert(key);
@@ -122,13 +131,17 @@ impl State {
     }
 
     fn take(&mut self) -> Option<Job> {
-        let key = *self.ready.first()?;
+        let key = self.ready.pop_first()?;
         let entry = self.streams.get_mut(&key.stream)?;
         let job = entry.jobs.pop_front()?;
+        entry.key = None;
         entry.running += 1;
         entry.time = key.finish;
-        // The clock follows the start of what is served.
-        self.clock = self.clock.max(key.finish - job.cost);
+        // The clock follows the start of what is served, and moves on by each one's share of it:
+        // where short bodies never cease to come, each starts later than the one before, until a
+        // long one's turn has come.
+        self.clock = self.clock.max(key.finish.saturating_sub(job.cost));
+        self.clock = self.clock.saturating_add(job.cost.div_ceil(self.streams.len() as u64));
         self.queued -= 1;
         self.queued_cost -= job.cost;
         self.running += 1;
@@ -136,12 +149,16 @@ impl State {
         Some(job)
     }
 
-    fn done(&mut self, stream: u64) {
+    /// Gives back what may be the last hold on the stream, to be let go without the lock.
+    #[must_use]
+    fn done(&mut self, stream: u64) -> Option<Arc<Core>> {
         self.running -= 1;
-        if let Some(entry) = self.streams.get_mut(&stream) {
-            entry.running -= 1;
-        }
+        self.paused = false;
+        let entry = self.streams.get_mut(&stream)?;
+        entry.running -= 1;
+        let core = Arc::clone(&entry.core);
         self.place(stream);
+        Some(core)
     }
 
     /// Whether segments wait that no posted task will come for.
@@ -154,12 +171,18 @@ impl State {
         if self.queued == 0 || self.posting > 0 || !self.uncovered() || self.stopped {
             return Left::default();
         }
-        let mut cores = self.ready.iter().filter_map(|key| self.streams.get(&key.stream));
-        // One event loop is enough. Where no stream has one, each owner that waits must look.
-        let kick = match cores.clone().find(|entry| entry.core.has_queue()) {
-            Some(entry) => vec![Arc::clone(&entry.core)],
-            None => cores.by_ref().map(|entry| Arc::clone(&entry.core)).collect(),
-        };
+        let waiting = self.ready.iter().filter_map(|key| self.streams.get(&key.stream));
+        // One event loop is enough of those. Owners without one must each look, also beside a loop:
+        // its thread may be the one that waits.
+        let mut loops = 0;
+        let kick = waiting
+            .filter(|entry| {
+                let looped = entry.core.has_queue();
+                loops += usize::from(looped);
+                !looped || loops == 1
+            })
+            .map(|entry| Arc::clone(&entry.core))
+            .collect();
         Left { kick }
     }
 }
@@ -196,7 +219,9 @@ impl Schedule {
     /// Reserves a task if one more should be posted; then `posted` must be called.
     pub fn wants_task(&self) -> bool {
         let mut state = self.state.lock();
+        state.paused &= state.outstanding > state.posting;
         let wanted = !state.stopped
+            && !state.paused
             && state.queued > 0
             && state.uncovered()
             && state.outstanding < self.max_running;
@@ -240,25 +265,33 @@ impl Schedule {
 
     /// A unit is done, and its task goes on.
     pub fn unit_done(&self, stream: u64) {
-        self.state.lock().done(stream);
+        let core = self.state.lock().done(stream);
+        drop(core);
     }
 
     /// A unit is done, and its task has ended with it.
     pub fn task_done(&self, stream: u64) -> Left {
-        let mut state = self.state.lock();
-        state.done(stream);
-        state.outstanding -= 1;
-        state.left()
+        let (core, left) = {
+            let mut state = self.state.lock();
+            let core = state.done(stream);
+            state.outstanding -= 1;
+            (core, state.left())
+        };
+        drop(core);
+        left
     }
 
     /// A unit for which no memory could be had goes back, and its task ends, if others run: they
-    /// will free memory and see it. Otherwise it is given back, to be run all the same.
+    /// will free memory and see it, and until then no task is posted, which would only come back.
+    /// Otherwise it is given back, to be run all the same.
     pub fn put_back(&self, job: Box<Job>) -> Option<Box<Job>> {
         let mut state = self.state.lock();
-        if state.running <= 1 || state.stopped {
+        // A dead stream's is no one's to run later: cancel has been here, or waits for the lock.
+        if state.running <= 1 || state.stopped || job.core.is_dead() {
             return Some(job);
         }
         let stream = job.core.id();
+        state.paused = true;
         state.running -= 1;
         state.outstanding -= 1;
         state.queued += 1;
@@ -274,15 +307,22 @@ impl Schedule {
         entry.running -= 1;
         entry.time = entry.time.saturating_sub(job.cost);
         entry.jobs.push_front(*job);
+        let behind = entry.key.take();
+        if let Some(key) = behind {
+            state.ready.remove(&key);
+        }
         state.place(stream);
         None
     }
 
-    /// A task was given up by the host. The last one takes what is queued with it.
+    /// A task was given up by the host. The last one that it has takes what is queued with it. A
+    /// host that gives up all that it gets must come to that: so those still being posted do not
+    /// count, and after the first no more are posted until one of the rest has done a unit.
     pub fn discard(&self) -> Vec<Job> {
         let mut state = self.state.lock();
         state.outstanding -= 1;
-        if state.outstanding > 0 { Vec::new() } else { state.drain() }
+        state.paused = state.outstanding > state.posting;
+        if state.paused { Vec::new() } else { state.drain() }
     }
 
     /// Removes what a stream has queued.

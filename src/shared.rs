@@ -5,10 +5,10 @@ use crate::codec::{Fault, Params};
 use crate::engine::{Engine, Spent};
 use crate::error::Status;
 use crate::notify::{Callback, Queue};
-use crate::sync::{Condvar, Guard, Mutex};
+use crate::sync::{AtomicBool, Condvar, Guard, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Output of a segment.
@@ -190,6 +190,11 @@ impl Core {
                     state.fault = Some(fault);
                     // What was made before can still be taken; nothing after it ever.
                     rest.0 = state.items.split_off(index);
+                    let bytes = |item: &Item| match item {
+                        Item::Bytes(output) => output.bytes().len(),
+                        _ => 0,
+                    };
+                    state.output -= rest.0.iter().map(bytes).sum::<usize>();
                     engine.counters.streams_failed.add(1);
                 }
             }

@@ -534,9 +534,13 @@ impl Stream {
         Ok(true)
     }
 
-    /// Sets a mark behind what was cut.
+    /// Sets a mark behind what was cut. Not in a stream that has failed meanwhile: an end that follows
+    /// what is lost would look like the end of the body.
     fn mark(&mut self, item: Item) {
         let mut state = self.core.lock();
+        if state.fault.is_some() {
+            return;
+        }
         match (state.items.back_mut(), item) {
             (Some(Item::Marks(count)), Item::Marks(more)) => *count += more,
             (_, item) => state.items.push_back(item),

@@ -1,17 +1,22 @@
 //! The locks of the crate, and their stand-ins for the model tests.
 //!
 //! Every lock and condition variable is taken from here, so that `--cfg weft_model` puts the very
-//! same engine under the scheduler of the crate `shuttle`. Atomics that only count stay std's.
+//! same engine under the scheduler of the crate `shuttle`. Atomics that only count stay std's. shuttle
+//! knows no time: there a wait with a limit lasts until it is woken, which shows where only the limit
+//! would ever end it.
 //!
-//! Lock order, outermost first: a stream's state, its queue's state. The schedule, the retained
-//! encoders and each queue are never held together with one another; no lock is held while
-//! compressing, posting or calling back.
+//! Lock order, outermost first: a stream's state or the schedule, then a queue's state. A stream's
+//! state and the schedule are never held together; no lock is held while compressing, posting or
+//! calling back.
 
 #[cfg(not(weft_model))]
 use std::sync as imp;
 
 #[cfg(weft_model)]
 use shuttle::sync as imp;
+
+/// For flags that decide something: the model tests interleave at them too.
+pub use imp::atomic::AtomicBool;
 
 use std::time::Duration;
 

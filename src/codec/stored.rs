@@ -5,9 +5,16 @@
 //! little-endian), input.
 
 use super::{Encoder, Fault, Params, Window};
+use crate::error::Status;
 use std::ops::Range;
 
 const HEAD: usize = 13;
+
+/// A segment that starts with these bytes cannot be encoded.
+pub const FAILS: &[u8] = b"\0stored: fail\0";
+
+/// The encoder panics at a segment that starts with these bytes.
+pub const PANICS: &[u8] = b"\0stored: panic\0";
 
 /// Bytes of the frame for `input` bytes.
 pub fn output_bound(input: usize) -> usize {
@@ -25,6 +32,10 @@ impl Encoder for StoredEncoder {
         out: &mut [u8],
     ) -> Result<Range<usize>, Fault> {
         let input = window.input();
+        if input.starts_with(FAILS) {
+            return Err(Fault { status: Status::Codec, text: "stored: told to fail".into() });
+        }
+        assert!(!input.starts_with(PANICS), "stored: told to panic");
         out[0] = u8::from(window.first) | u8::from(window.last) << 1;
         out[1..5].copy_from_slice(&(window.history().len() as u32).to_le_bytes());
         out[5..9].copy_from_slice(&checksum(window.history()).to_le_bytes());
