@@ -77,9 +77,23 @@ pub fn zstd_tool(bytes: &[u8]) -> Result<Vec<u8>, String> {
     pipe("zstd", &["-dcq", "-M8MB", "-"], bytes)
 }
 
-/// What the `zstd` tool gives of a frame that is not complete: all that can be decoded of it.
+/// What a frame that is not complete gives to a decoder that streams with a small buffer. (The `zstd`
+/// tool drops what it has decoded last when the frame ends too soon.)
 pub fn zstd_prefix(bytes: &[u8]) -> Vec<u8> {
-    run_tool("zstd", &["-dcq", "-M8MB", "-"], bytes).expect("zstd tool").0
+    use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
+    let mut decoder = Decoder::new().expect("a decoder");
+    decoder.set_parameter(DParameter::WindowLogMax(23)).expect("a window of 8 MiB");
+    let (mut source, mut body) = (InBuffer::around(bytes), Vec::new());
+    loop {
+        let mut room = [0; 1000];
+        let mut out = OutBuffer::around(&mut room);
+        decoder.run(&mut source, &mut out).expect("sound so far");
+        let count = out.pos();
+        body.extend(&room[..count]);
+        if count < room.len() && source.pos() == bytes.len() {
+            return body;
+        }
+    }
 }
 
 /// Runs a tool over `bytes`; it must succeed.
