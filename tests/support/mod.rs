@@ -86,7 +86,7 @@ pub fn zstd_prefix(bytes: &[u8]) -> Vec<u8> {
     let (mut source, mut body) = (InBuffer::around(bytes), Vec::new());
     loop {
         let mut room = [0; 1000];
-        let mut out = OutBuffer::around(&mut room);
+        let mut out = OutBuffer::around(&mut room[..]);
         decoder.run(&mut source, &mut out).expect("sound so far");
         let count = out.pos();
         body.extend(&room[..count]);
