@@ -28,11 +28,10 @@ nginx-static: stage
 	@$(call nginx_build,static)
 
 target/nginx/ngx_http_weft_filter_module.so: $(NGINX_GLUE) target/weft/libweft.a include/weft.h
-	@tools/need nginx nginx-dev pkg-config
+	@tools/install-packages nginx
 	@$(MAKE) --no-print-directory stage
 	@$(call nginx_build,module)
 
 .PHONY: run
 run: target/nginx/ngx_http_weft_filter_module.so
-	@tools/need nginx python3 curl zstd
 	@tools/run-nginx $(RUN)

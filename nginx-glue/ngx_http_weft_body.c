@@ -650,9 +650,13 @@ static ngx_int_t
 ngx_http_weft_failed(ngx_http_weft_ctx_t *ctx, const char *action,
     weft_status rc)
 {
+    const char  *error;
+
+    error = weft_stream_error(ctx->stream);
+
     ngx_log_error(NGX_LOG_ERR, ctx->request->connection->log, 0,
-                  "weft failed to %s: %s %s", action,
-                  weft_status_string(rc), weft_stream_error(ctx->stream));
+                  "weft failed to %s: %s%s%s", action,
+                  weft_status_string(rc), *error ? ": " : "", error);
 
     return NGX_ERROR;
 }
