@@ -123,7 +123,7 @@ stage:
 .PHONY: check
 check:
 	@tools/install-packages rust build lint
-	@$(MAKE) --no-print-directory stage
+	@$(MAKE) --no-print-directory all stage
 	@tools/check
 
 check-%: FORCE
