@@ -7,7 +7,9 @@
 
 #![cfg(weft_model)]
 
+#[path = "model/client.rs"]
 mod client;
+#[path = "model/host.rs"]
 mod host;
 
 use client::{Client, Sketch, Step};
