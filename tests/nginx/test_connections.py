@@ -1,10 +1,9 @@
 """Clients: keep-alive, pipelining, slow readers, those that go away."""
 
 import random
-import threading
 import time
 
-from harness import coding, http1
+from harness import clients, coding
 from harness.case import FULL, NginxCase, body
 from harness.nginx import memory, slowness
 from test_choice import path
@@ -159,39 +158,14 @@ class Clients(NginxCase):
     URIS += [path("chunked", 700000, type="text/html", piece=9000), path("length", 131073, type="text/html")]
     URIS += [path("events", 0, type="text/html", pause=0.01).replace("/up/", "/unbuffered/")]
 
-    def leave(self, seed, done):
-        """One client that goes away at a random moment, or gets everything."""
-        rng = random.Random(seed)
-        uri = rng.choice(self.URIS)
-        try:
-            connection = self.connect(receive_buffer=rng.choice((None, 4096, 32768)))
-            connection.send(uri)
-            until = time.monotonic() + rng.choice((0, 0.001, 0.01, 0.05, 0.2, 0.5)) * rng.random()
-            if rng.random() < 0.5:
-                time.sleep(max(0, until - time.monotonic()))
-            else:
-                response = connection.head()
-                for _ in connection.stream(response, most=rng.choice((100, 5000, 65536))):
-                    if time.monotonic() > until:
-                        break
-            connection.reset() if rng.random() < 0.6 else connection.close()
-        except (OSError, http1.HttpError) as error:
-            done.append(f"{uri}: {error!r}")
-
     def test_clients_that_go_away(self):
-        worker, done = self.nginx.worker, []
-        sizes = []
+        worker, faults, sizes = self.nginx.worker, [], []
         for turn in range(3):
-            for start in range(0, 200 if FULL else 40, 8):
-                seeds = range(1000 * turn + start, 1000 * turn + start + 8)
-                threads = [threading.Thread(target=self.leave, args=(seed, done)) for seed in seeds]
-                for thread in threads:
-                    thread.start()
-                for thread in threads:
-                    thread.join()
+            seeds = range(1000 * turn, 1000 * turn + (200 if FULL else 40))
+            faults += clients.leave_all(self.port, self.URIS, seeds)
             time.sleep(0.3)
             sizes.append(memory(worker)["Anonymous"])
-        self.assertEqual(done, [])
+        self.assertEqual(faults, [])
         self.assertEqual(self.nginx.worker, worker, "the worker died")
         # The first turn fills what is kept; later ones must not add to it.
         self.assertLess(sizes[2] - sizes[0], 12 * MIB, [f"{size / MIB:.1f}" for size in sizes])

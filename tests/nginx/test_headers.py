@@ -95,6 +95,15 @@ class Static(NginxCase):
                     self.assert_plain(response, b"", 304)
         self.assert_coded(self.get("/page.html", headers=[("If-None-Match", '"other"')]), PAGE)
 
+    def test_304_has_the_vary_and_etag_of_the_200(self):
+        """RFC 9110, section 15.4.5."""
+        for ae in ("zstd", None):
+            with self.subTest(ae=ae):
+                etag = self.get("/page.html", ae).get("ETag")
+                response = self.get("/page.html", ae, headers=[("If-None-Match", etag)])
+                self.assertEqual((response.status, response.get("ETag")), (304, etag))
+                self.assert_varies(response)
+
     def test_not_modified_by_date(self):
         date = self.get("/page.html").get("Last-Modified")
         response = self.get("/page.html", headers=[("If-Modified-Since", date)])

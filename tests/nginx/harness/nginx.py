@@ -4,6 +4,7 @@ import ctypes
 import functools
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -18,6 +19,12 @@ MODULE = os.environ.get("NGINX_MODULE", os.path.join(ROOT, "target/nginx/ngx_htt
 
 LEVELS = re.compile(r"\[(alert|crit|emerg)\]|open socket #|worker process \d+ exited on signal")
 STDERR = re.compile(r"Sanitizer|runtime error:|panicked at|Assertion|==\d+== ")
+
+
+# Idle streams take two sockets each; a login's soft limit is often 1024.
+_hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+_most = 20000 if _hard == resource.RLIM_INFINITY else min(_hard, 20000)
+resource.setrlimit(resource.RLIMIT_NOFILE, (_most, _hard))
 
 
 @functools.cache
