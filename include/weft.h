@@ -279,7 +279,8 @@ typedef struct weft_stream_options {
   // enough for `max_tasks`. A full segment is always accepted.
   uint64_t max_input;
   // Bytes of output not yet taken above which no further segment is started, and a feed answers
-  // `WEFT_AGAIN`. 0 (default): a quarter of a segment, at least 64 KiB. Output of segments under way comes on top.
+  // `WEFT_AGAIN`. 0 (default): a quarter of a segment, at least 64 KiB. Output of segments under
+  // way comes on top.
   uint64_t max_output;
   // Segments of this stream that may be under way at once. 0 (default): 4. At most 256.
   uint32_t max_tasks;
