@@ -95,8 +95,6 @@ typedef struct {
     unsigned                   unflushed:1;  /* and may be held behind us */
     unsigned                   ended:1;      /* the last buffer is in out */
     unsigned                   unmarked:1;   /* fed, and not flushed */
-    unsigned                   drained:1;    /* the client has taken output */
-    unsigned                   slow:1;       /* and now takes it slowly */
     unsigned                   done:1;
     unsigned                   failed:1;
 } ngx_http_weft_ctx_t;

@@ -19,10 +19,6 @@
 #define NGX_HTTP_WEFT_BUFS       4
 #define NGX_HTTP_WEFT_BUF_SIZE   32768
 
-/* output that may be ready or under way before the client takes some */
-
-#define NGX_HTTP_WEFT_AHEAD      (2 * 1024 * 1024)
-
 /* an event or two; thousands of idle streams may hold one each */
 
 #define NGX_HTTP_WEFT_BUF_SMALL  1024
@@ -41,7 +37,6 @@ static ngx_int_t ngx_http_weft_put_buf(ngx_http_request_t *r,
 static ngx_int_t ngx_http_weft_pass(ngx_http_request_t *r,
     ngx_http_weft_ctx_t *ctx);
 static ngx_uint_t ngx_http_weft_is_pending(ngx_http_weft_ctx_t *ctx);
-static ngx_uint_t ngx_http_weft_is_ahead(ngx_http_weft_ctx_t *ctx);
 static void ngx_http_weft_idle_handler(ngx_event_t *ev);
 static void ngx_http_weft_free_bufs(ngx_http_request_t *r,
     ngx_http_weft_ctx_t *ctx);
@@ -191,11 +186,6 @@ ngx_http_weft_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
         return NGX_AGAIN;
     }
 
-    if (ctx->started) {
-        ctx->drained = 1;
-        ctx->slow = 0;
-    }
-
     ngx_http_weft_free_bufs(r, ctx);
 
     if (pending) {
@@ -249,10 +239,6 @@ ngx_http_weft_add_data(ngx_http_request_t *r, ngx_http_weft_ctx_t *ctx)
             size = b->last - b->pos;
 
             if (size) {
-                if (ngx_http_weft_is_ahead(ctx)) {
-                    return NGX_AGAIN;
-                }
-
                 ctx->unmarked = 1;
 
                 rc = weft_stream_feed(ctx->stream, b->pos, size, &n);
@@ -364,7 +350,6 @@ ngx_http_weft_get_buf(ngx_http_request_t *r, ngx_http_weft_ctx_t *ctx)
     if (*ll == NULL && ctx->bufs == NGX_HTTP_WEFT_BUFS) {
 
         if (ctx->free == NULL) {
-            ctx->slow = 1;
             return NGX_DECLINED;
         }
 
@@ -576,50 +561,6 @@ ngx_http_weft_is_pending(ngx_http_weft_ctx_t *ctx)
     }
 
     return info.segments_under_way || info.output_ready;
-}
-
-
-/*
- * Whether to wait with input.  What a reader takes slowly, or not at all, must
- * not be made for it megabytes ahead: segments are started as its output
- * leaves, in parallel as long as what they will bring stays within a bound.
- * Only said while something is under way or unsent, which brings us back here.
- */
-
-static ngx_uint_t
-ngx_http_weft_is_ahead(ngx_http_weft_ctx_t *ctx)
-{
-    uint64_t          output, done;
-    weft_stream_info  info;
-
-    info.struct_size = sizeof(weft_stream_info);
-
-    if (weft_stream_stats(ctx->stream, &info) != WEFT_OK) {
-        return 0;
-    }
-
-    if (ctx->slow) {
-        return info.segments_under_way
-               || info.output_ready > NGX_HTTP_WEFT_BUF_SIZE;
-    }
-
-    if (info.segments_under_way == 0) {
-        return 0;
-    }
-
-    if (!ctx->drained) {
-        return info.bytes_in >= NGX_HTTP_WEFT_AHEAD / 2;
-    }
-
-    output = info.output_ready;
-    done = info.segments - info.segments_under_way;
-
-    if (done) {
-        output += (info.bytes_out + info.output_ready) / done
-                  * info.segments_under_way;
-    }
-
-    return output >= NGX_HTTP_WEFT_AHEAD;
 }
 
 
