@@ -480,9 +480,10 @@ weft_status weft_stream_poll(struct weft_stream *stream,
                              uint32_t *events);
 
 // Waits until there is news since the last `WEFT_AGAIN` (`WEFT_OK`), or until `timeout_ms` has
-// passed (`WEFT_AGAIN`; `UINT32_MAX` waits for ever). For owners without a loop; a stream with a
-// queue, and one that has nothing under way that could become news, answer `WEFT_E_STATE`. May compress a segment meanwhile, where the host refused every
-// post. The owner's thread.
+// passed (`WEFT_AGAIN`; `UINT32_MAX` waits for ever). With nothing under way it returns `WEFT_OK` at
+// once: the way is free for a feed. For owners without a loop; a stream with a queue answers
+// `WEFT_E_STATE`. May compress a segment meanwhile, where the host refused every post. The owner's
+// thread.
 //
 // # Safety
 // `stream` is NULL or live and not in use.

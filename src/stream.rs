@@ -336,13 +336,11 @@ impl Stream {
             self.engine.pump(true);
             let mut state = self.core.lock();
             loop {
-                if state.armed == 0 || state.has_news() {
+                // Where nothing is under way, nothing could become news, and nothing stands in the
+                // way of a feed.
+                if state.armed == 0 || state.has_news() || state.under_way == 0 {
                     state.armed = 0;
                     return Ok(Flow::Ok);
-                }
-                if state.under_way == 0 {
-                    // Nothing is under way that could become news.
-                    return Err(Status::State);
                 }
                 if std::mem::take(&mut state.kicked) {
                     break;
