@@ -49,6 +49,8 @@ struct Entry {
 struct State {
     streams: HashMap<u64, Entry>,
     ready: BTreeSet<Key>,
+    /// Of `streams`, those whose owners wait without a queue.
+    without_queue: usize,
     clock: u64,
     queued: usize,
     queued_cost: u64,
@@ -123,6 +125,7 @@ impl State {
                 // Kept with the stream, so that pausing gains it nothing.
                 let time = entry.time;
                 if let Some(entry) = self.streams.remove(&stream) {
+                    self.without_queue -= usize::from(entry.core.queue.is_none());
                     entry.core.set_virtual_time(time);
                 }
             }
@@ -171,18 +174,16 @@ impl State {
         if self.queued == 0 || self.posting > 0 || !self.uncovered() || self.stopped {
             return Left::default();
         }
-        let waiting = self.ready.iter().filter_map(|key| self.streams.get(&key.stream));
-        // One event loop is enough of those. Owners without one must each look, also beside a loop:
-        // its thread may be the one that waits.
-        let mut loops = 0;
-        let kick = waiting
-            .filter(|entry| {
-                let looped = entry.core.has_queue();
-                loops += usize::from(looped);
-                !looped || loops == 1
-            })
-            .map(|entry| Arc::clone(&entry.core))
-            .collect();
+        let ready = || self.ready.iter().filter_map(|key| self.streams.get(&key.stream));
+        // One event loop is enough. Owners without one must each look, also beside a loop: its thread
+        // may be the one that waits.
+        let a_loop = ready().find(|entry| entry.core.has_queue());
+        let mut kick: Vec<Arc<Core>> =
+            a_loop.map(|entry| Arc::clone(&entry.core)).into_iter().collect();
+        if kick.is_empty() || self.without_queue > 0 {
+            let owners = ready().filter(|entry| !entry.core.has_queue());
+            kick.extend(owners.map(|entry| Arc::clone(&entry.core)));
+        }
         Left { kick }
     }
 }
@@ -202,13 +203,7 @@ impl Schedule {
         let stream = job.core.id();
         state.queued += 1;
         state.queued_cost += job.cost;
-        let entry = state.streams.entry(stream).or_insert_with(|| Entry {
-            core: Arc::clone(&job.core),
-            jobs: VecDeque::new(),
-            running: 0,
-            time: job.core.virtual_time(),
-            key: None,
-        });
+        let entry = state.entry(&job.core);
         entry.jobs.push_back(job);
         if entry.jobs.len() == 1 {
             state.place(stream);
@@ -296,14 +291,8 @@ impl Schedule {
         state.outstanding -= 1;
         state.queued += 1;
         state.queued_cost += job.cost;
-        let time = job.core.virtual_time();
-        let entry = state.streams.entry(stream).or_insert_with(|| Entry {
-            core: Arc::clone(&job.core),
-            jobs: VecDeque::new(),
-            running: 1,
-            time,
-            key: None,
-        });
+        // It is there: the unit that runs holds it.
+        let entry = state.entry(&job.core);
         entry.running -= 1;
         entry.time = entry.time.saturating_sub(job.cost);
         entry.jobs.push_front(*job);
@@ -362,6 +351,19 @@ impl Schedule {
 }
 
 impl State {
+    fn entry(&mut self, core: &Arc<Core>) -> &mut Entry {
+        self.streams.entry(core.id()).or_insert_with(|| {
+            self.without_queue += usize::from(core.queue.is_none());
+            Entry {
+                core: Arc::clone(core),
+                jobs: VecDeque::new(),
+                running: 0,
+                time: core.virtual_time(),
+                key: None,
+            }
+        })
+    }
+
     fn reserve(&mut self) {
         self.outstanding += 1;
         self.outstanding_peak = self.outstanding_peak.max(self.outstanding);
