@@ -52,7 +52,7 @@ impl Default for Options {
 }
 
 /// More threads than any machine gains from are a mistake in the options.
-const THREADS_MOST: u32 = 1024;
+pub const THREADS_MOST: u32 = 1024;
 
 /// A year, which can be added to any time.
 const WAIT_MOST: Duration = Duration::from_secs(365 * 24 * 3600);

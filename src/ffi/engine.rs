@@ -3,7 +3,7 @@
 use super::guard::{Handle, Sized_, guard, guard_or, read_sized, write_sized};
 use super::host::HostExecutor;
 use super::types::*;
-use crate::engine::{Engine, Options, Workers};
+use crate::engine::{Engine, Options, THREADS_MOST, Workers};
 use crate::error::Status;
 use crate::retain::Retention;
 use core::mem::{offset_of, size_of};
@@ -66,6 +66,12 @@ pub unsafe extern "C" fn weft_engine_new(
             // SAFETY: the caller's promise.
             unsafe { read_sized(options, defaults()) }?
         };
+        // All that may be refused comes before the host's context is taken: with an engine that was
+        // not made, it is still the host's, and is not released.
+        let retention = Retention::from_c(given.retention)?;
+        if given.max_running > THREADS_MOST || given.threads > THREADS_MOST {
+            return Err(Status::Invalid);
+        }
         let workers = if given.executor.is_null() {
             match given.threads {
                 0 => Workers::Inline,
@@ -79,7 +85,7 @@ pub unsafe extern "C" fn weft_engine_new(
             workers,
             max_running: given.max_running,
             max_memory: given.max_memory,
-            retention: Retention::from_c(given.retention)?,
+            retention,
             retain_bytes: given.retain_bytes,
             overload_ms: given.overload_ms,
         };
