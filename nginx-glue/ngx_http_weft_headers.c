@@ -392,7 +392,9 @@ ngx_http_weft_vary_header_filter(ngx_http_request_t *r)
                 return NGX_ERROR;
             }
 
+#if (NGX_HTTP_GZIP)
             r->gzip_vary = 0;
+#endif
         }
     }
 
