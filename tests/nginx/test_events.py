@@ -5,7 +5,7 @@ import time
 
 from harness import coding
 from harness.case import NginxCase, body
-from harness.nginx import slowness
+from harness.nginx import cpu_seconds, slowness
 from test_choice import path
 
 LIMIT = 0.05
@@ -90,19 +90,13 @@ class Events(NginxCase):
         with self.connect() as connection:
             connection.send(path("events", 0, count=1, stay=1.2))
             response = connection.head()
-            begun, cpu = time.monotonic(), self.cpu()
+            begun, cpu = time.monotonic(), cpu_seconds(self.nginx.worker)
             late = []
             for piece in connection.stream(response):
                 late.append((connection.arrived - begun, len(piece)))
-            self.assertLess(self.cpu() - cpu, 0.3)
+            self.assertLess(cpu_seconds(self.nginx.worker) - cpu, 0.3)
             quiet = [size for at, size in late if 0.3 < at < 1.0]
             self.assertEqual(quiet, [], late)
-
-    def cpu(self):
-        """Seconds of processor time that the worker has used."""
-        with open(f"/proc/{self.nginx.worker}/stat") as file:
-            fields = file.read().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / 100
 
     def test_decodes_after_every_flush_with_the_tool(self):
         """`zstd -dc` of the prefix gives just what was flushed, then says that more is missing."""

@@ -18,6 +18,7 @@ class Static(NginxCase):
         location /vary-star/ { alias www/; add_header Vary *; }
         location /gzip-vary/ { alias www/; gzip_vary on; gzip on; }
         location /no-etag/ { alias www/; etag off; }
+        location /trailer/ { alias www/; add_trailer X-Trailer kept; }
     """
 
     def tokens(self, response):
@@ -57,6 +58,11 @@ class Static(NginxCase):
 
     def test_etag_off(self):
         self.assertNotIn("ETag", self.get("/no-etag/page.html"))
+
+    def test_trailer(self):
+        response = self.get("/trailer/page.html")
+        self.assertEqual(response.trailers, ["X-Trailer: kept"])
+        self.assert_coded(response, PAGE)
 
     def test_last_modified_stays(self):
         plain, coded = self.get("/page.html", None), self.get("/page.html")

@@ -202,6 +202,26 @@ class Ending(unittest.TestCase):
         finally:
             self.finish(site)
 
+    def test_shutdown_timeout(self):
+        """worker_shutdown_timeout ends responses that a leaving worker still has under way."""
+        site = self.site(main="worker_shutdown_timeout 1s;")
+        held = []
+        try:
+            for uri in ("/big.html", "/high/large.html") * 3:
+                connection = http1.Connection(site.port, receive_buffer=4096)
+                connection.send(uri)
+                held.append(connection)
+            time.sleep(0.2)
+            old = site.nginx.workers()
+            site.nginx.reload()
+            self.assertTrue(site.nginx.wait_gone(old, 4), "the old worker is still there")
+            response = http1.get(site.port, "/large.html")
+            self.assertEqual(coding.check_whole("zstd", response.body), LARGE)
+        finally:
+            for connection in held:
+                connection.close()
+            self.finish(site)
+
     def test_killed_worker_is_replaced(self):
         """The master starts another, whose engine works."""
         site = self.site()

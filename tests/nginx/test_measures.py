@@ -4,10 +4,9 @@ import unittest
 
 from harness import measure
 from harness.case import FULL
-from harness.nginx import has, slowness
+from harness.nginx import has, memory_bound, slowness
 
 MIB = measure.MIB
-SANITIZED = slowness() > 1
 
 
 class Measures(unittest.TestCase):
@@ -15,9 +14,8 @@ class Measures(unittest.TestCase):
         for pool in (True, False):
             with self.subTest(pool=pool):
                 found = measure.small_body(requests=200 if FULL else 60, pool=pool)
-                if not SANITIZED:
-                    self.assertLess(found["Anonymous"], 4 * MIB)
-                    self.assertLess(found["peak"], 4 * MIB)
+                self.assertLess(found["Anonymous"], memory_bound(4 * MIB))
+                self.assertLess(found["peak"], memory_bound(4 * MIB))
 
     @unittest.skipUnless(has("threads"), "no threads")
     def test_small_requests_beside_large_ones(self):
@@ -33,16 +31,14 @@ class Measures(unittest.TestCase):
     def test_clients_leave_and_workers_reload(self):
         found = measure.comings_and_goings(*((200, 20) if FULL else (40, 4)), "release_all")
         self.assertEqual(found["faults"] + found["problems"], [])
-        if not SANITIZED:
-            sizes = [round(size / MIB, 1) for size in found["sizes"]]
-            self.assertLess(max(sizes), sizes[0] + 6, sizes)
+        sizes = [round(size / MIB, 1) for size in found["sizes"]]
+        self.assertLess(max(sizes) - sizes[0], memory_bound(6), sizes)
 
     def test_idle_event_streams(self):
         """No encoder is held, and each event can be read within 50 ms."""
         for _ in range(3):
             found = measure.idle_streams(1000 if FULL else 200, spread=8 if FULL else 2)
-            if not SANITIZED:
-                self.assertLess(found["per_stream"], 100 * 1024)
+            self.assertLess(found["per_stream"], memory_bound(100 * 1024))
             if found["slowest"] <= 50 * slowness():
                 return
         self.fail(f"an event came after {found['slowest']:.0f} ms, 99 in 100 within {found['p99']:.0f} ms")

@@ -5,7 +5,7 @@ import time
 
 from harness import coding
 from harness.case import FULL, NginxCase, body
-from harness.nginx import memory, slowness
+from harness.nginx import memory, memory_bound, slowness
 from test_choice import path
 
 MIB = 1 << 20
@@ -242,7 +242,7 @@ class Retention(Burst):
     def test_right_and_flat(self):
         first = self.work()
         later = self.work()
-        self.assertLess(later - first, 16 * MIB)
+        self.assertLess(later - first, memory_bound(16 * MIB))
 
 
 class RetentionBounded(Retention):
@@ -250,7 +250,7 @@ class RetentionBounded(Retention):
 
     def test_bound(self):
         before = memory(self.nginx.worker)["Anonymous"]
-        self.assertLess(self.work() - before, (8 + 8) * MIB)
+        self.assertLess(self.work() - before, memory_bound((8 + 8) * MIB))
 
 
 class RetentionReleased(Retention):
@@ -259,4 +259,4 @@ class RetentionReleased(Retention):
     def test_given_back(self):
         before = memory(self.nginx.worker)["Anonymous"]
         grown = self.work() - before
-        self.assertLess(grown, 6 * MIB, f"{grown / MIB:.1f} MiB are kept")
+        self.assertLess(grown, memory_bound(6 * MIB), f"{grown / MIB:.1f} MiB are kept")

@@ -24,6 +24,8 @@ class Proxy(NginxCase):
         location /temp/ { proxy_buffers 2 4k; proxy_buffer_size 4k; proxy_busy_buffers_size 4k;
                           proxy_temp_file_write_size 8k; proxy_pass http://%UP%/; }
         location /limited/ { proxy_limit_rate 2m; proxy_pass http://%UP%/; }
+        location /switch/ { weft_types *; proxy_set_header Upgrade $http_upgrade;
+                            proxy_set_header Connection upgrade; proxy_pass http://%UP%/; }
         location /keep/ { proxy_set_header Connection ""; proxy_pass http://kept/; }
         location /errors/ { proxy_intercept_errors on; error_page 500 =200 /up/length?n=3000&type=text/html;
                             proxy_pass http://%UP%/; }
@@ -132,6 +134,21 @@ class Proxy(NginxCase):
         target = "/up/length?n=4000&type=text/html"
         response = self.get(path("length", 50, type="text/html", h=f"X-Accel-Redirect:{target}"))
         self.assert_coded(response, body("text", 4000))
+
+    def test_protocol_switch_is_left_alone(self):
+        with self.connect() as connection:
+            connection.send("/switch/upgrade", headers=[("Upgrade", "echo"), ("Connection", "upgrade")])
+            head = b""
+            while not head.endswith(b"\r\n\r\n"):
+                head += connection.sock.recv(1)
+            self.assertTrue(head.startswith(b"HTTP/1.1 101 "), head)
+            self.assertNotIn(b"content-encoding", head.lower())
+            for text in (b"one", b"two" * 1000):
+                connection.sock.sendall(text)
+                got = b""
+                while len(got) < len(text):
+                    got += connection.sock.recv(65536)
+                self.assertEqual(got, text)
 
     def test_x_accel_limit_rate(self):
         response = self.get(path("length", 60000, type="text/html", h="X-Accel-Limit-Rate:100000"))

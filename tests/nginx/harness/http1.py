@@ -37,6 +37,7 @@ class Response(Headers):
         self.pieces = []
         self.complete = False
         self.error = None
+        self.trailers = []
 
     @property
     def body(self):
@@ -121,12 +122,12 @@ class Connection:
             count -= len(piece)
             yield piece
 
-    def _chunked(self, most):
+    def _chunked(self, most, trailers):
         while True:
             size = int(self._line().split(";")[0], 16)
             if size == 0:
-                while self._line():
-                    pass
+                while line := self._line():
+                    trailers.append(line)
                 return
             yield from self._exactly(size, most)
             if self._line():
@@ -140,7 +141,7 @@ class Connection:
         elif response.get("Transfer-Encoding") == "chunked":
             if length is not None:
                 raise HttpError("both Content-Length and chunked")
-            parts = self._chunked(most)
+            parts = self._chunked(most, response.trailers)
         elif length is not None:
             parts = self._exactly(int(length), most)
         else:

@@ -15,6 +15,7 @@ Paths:
     /nothing           closes without a response
     /no_body           the status and the headers alone (204, 304)
     /echo              the body of the request
+    /upgrade           switches to a protocol that sends back what it gets
     /gzipped           the body, coded with gzip
 """
 
@@ -55,8 +56,9 @@ def chunk(data):
 
 
 class Exchange:
-    def __init__(self, method, query, request_body, writer):
-        self.method, self.query, self.request_body, self.writer = method, query, request_body, writer
+    def __init__(self, method, query, request_body, reader, writer):
+        self.method, self.query, self.request_body = method, query, request_body
+        self.reader, self.writer = reader, writer
         self.length = query.number("n")
 
     def payload(self):
@@ -148,6 +150,12 @@ class Exchange:
         await self.head()
         return True
 
+    async def upgrade(self):
+        self.writer.write(b"HTTP/1.1 101 Switching\r\nUpgrade: echo\r\nConnection: upgrade\r\n\r\n")
+        while data := await self.reader.read(65536):
+            await self.send(data)
+        return False
+
     async def unknown(self):
         self.query.values = {"status": ["404"]}
         await self.head("Content-Length: 0")
@@ -167,7 +175,7 @@ async def serve(reader, writer):
             fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
             request_body = await reader.readexactly(int(fields.get("content-length", 0)))
             url = urlsplit(target)
-            exchange = Exchange(method, Query(url.query), request_body, writer)
+            exchange = Exchange(method, Query(url.query), request_body, reader, writer)
             await asyncio.sleep(exchange.query.number("wait"))
             name = url.path.rsplit("/", 1)[-1]
             behave = getattr(exchange, "length_" if name == "length" else name, exchange.unknown)
