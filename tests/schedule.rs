@@ -335,6 +335,17 @@ fn refused_posts_are_done_by_the_owner_when_no_task_is_left() {
     assert_eq!(stats.tasks_outstanding, 0);
 }
 
+/// A loop without `notify` comes by when a task has ended, and then perhaps never again.
+#[test]
+fn without_notify_one_dispatch_leaves_nothing_stranded() {
+    let mut bench = Bench::new(1);
+    bench.queue = Queue::new(&bench.engine, None);
+    let streams: Vec<Stream> = (0..4).map(|_| bench.whole(1000)).collect();
+    bench.shelf.refuses.store(true, Ordering::Relaxed);
+    assert!(bench.turn());
+    assert!(streams.iter().all(is_made), "nobody will come by for the rest");
+}
+
 /// A failed last segment must not leave an end of stream behind it.
 #[test]
 fn a_fault_never_looks_like_an_end() {
