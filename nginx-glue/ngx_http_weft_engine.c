@@ -313,6 +313,10 @@ ngx_http_weft_engine_start(ngx_http_weft_engine_t *e)
 static void
 ngx_http_weft_engine_stop(ngx_http_weft_engine_t *e)
 {
+#if (NGX_THREADS)
+    ngx_http_weft_task_t  *t;
+#endif
+
     e->failed = 1;
 
     if (e->engine == NULL) {
@@ -336,6 +340,14 @@ ngx_http_weft_engine_stop(ngx_http_weft_engine_t *e)
 
     e->queue = NULL;
     e->engine = NULL;
+
+#if (NGX_THREADS)
+    while (e->free) {
+        t = e->free;
+        e->free = t->next;
+        ngx_free(t);
+    }
+#endif
 }
 
 
