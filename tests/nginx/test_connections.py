@@ -10,7 +10,7 @@ from test_choice import path
 
 MIB = 1 << 20
 # What one response may hold for a client that does not read, at the default segment size.
-BOUND = 24 * MIB
+BOUND = 12 * MIB
 SIZES = (20, 1000, 5000, 65536, 131073, 700000)
 
 

@@ -180,7 +180,7 @@ class Http2(NginxCase):
             connection.step_for(1.0)
             self.assertTrue(is_quiet(worker), "the worker works on")
             grown = memory(worker)["Anonymous"] - before
-            self.assertLess(grown, memory_bound(4 * 24 * MIB), f"{grown / MIB:.1f} MiB for four streams")
+            self.assertLess(grown, memory_bound(4 * 12 * MIB), f"{grown / MIB:.1f} MiB for four streams")
             for stream in streams[1:]:
                 connection.cancel(stream)
             connection.greedy = True
