@@ -22,7 +22,8 @@
  *   ready, wait when the time is over. The call that answered it armed the stream: when what was
  *   refused becomes possible, or the stream fails, its on_ready is called from
  *   weft_queue_dispatch, at least once, or weft_stream_wait returns. After news, poll first, then
- *   feed again what was left. Flush and finish never answer it.
+ *   feed again what was left: a feed that is refused while output is ready is news at once, so an
+ *   owner that can take no output must not feed. Flush and finish never answer it.
  *
  * OWNERSHIP
  *   What a function named _new or _begin gives is the caller's and is freed exactly once with the

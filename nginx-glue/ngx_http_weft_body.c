@@ -239,6 +239,20 @@ ngx_http_weft_add_data(ngx_http_request_t *r, ngx_http_weft_ctx_t *ctx)
             size = b->last - b->pos;
 
             if (size) {
+
+                if (ctx->out_buf == NULL
+                    && ctx->free == NULL
+                    && ctx->bufs == NGX_HTTP_WEFT_BUFS)
+                {
+                    /*
+                     * Nothing to take output into: the client's write event
+                     * brings us back.  weft would call at once, for the
+                     * output that is ready, and again each time.
+                     */
+
+                    return NGX_AGAIN;
+                }
+
                 ctx->unmarked = 1;
 
                 rc = weft_stream_feed(ctx->stream, b->pos, size, &n);
