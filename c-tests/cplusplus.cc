@@ -1,95 +1,122 @@
-// The header from C++: handles in unique_ptr, a lambda as a callback, a body through two threads.
+// weft from C++: the header as it is, handles owned by unique_ptr, a lambda as callback.
 #include <weft.h>
+
+#include <zstd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <type_traits>
 
-#include <zstd.h>
-
-#define CHECK(truth)                                                               \
-    do {                                                                           \
-        if (!(truth)) {                                                            \
-            std::fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #truth); \
-            std::exit(1);                                                          \
-        }                                                                          \
+#define CHECK(truth)                                                                      \
+    do {                                                                                  \
+        if (!(truth)) {                                                                   \
+            std::fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #truth);    \
+            std::exit(1);                                                                 \
+        }                                                                                 \
     } while (0)
-
-namespace {
 
 struct Free {
     void operator()(weft_engine *engine) const { weft_engine_free(engine); }
+    void operator()(weft_queue *queue) const { weft_queue_free(queue); }
     void operator()(weft_stream *stream) const { weft_stream_free(stream); }
+    void operator()(ZSTD_DStream *zstd) const { ZSTD_freeDStream(zstd); }
 };
 
-std::string decode(const std::string &coded) {
-    ZSTD_DStream *zstd = ZSTD_createDStream();
-    std::string plain;
-    ZSTD_inBuffer in = {coded.data(), coded.size(), 0};
-    std::size_t left = 1;
-    while (left != 0) {
-        char room[4096];
-        ZSTD_outBuffer out = {room, sizeof room, 0};
-        left = ZSTD_decompressStream(zstd, &out, &in);
-        CHECK(!ZSTD_isError(left));
-        CHECK(left == 0 || out.pos > 0 || in.pos < in.size);
-        plain.append(room, out.pos);
-    }
-    CHECK(in.pos == in.size);
-    ZSTD_freeDStream(zstd);
-    return plain;
-}
+template <typename T> using Owned = std::unique_ptr<T, Free>;
 
-}  // namespace
+static std::string compress(weft_engine *engine, const std::string &body, std::string &flushed)
+{
+    weft_queue *raw_queue = nullptr;
+    CHECK(weft_queue_new(engine, nullptr, nullptr, &raw_queue) == WEFT_OK);
+    Owned<weft_queue> queue(raw_queue);
 
-int main() {
-    weft_engine_options engine_options;
-    weft_engine_options_init(&engine_options);
-    engine_options.threads = 2;
-    weft_engine *made = nullptr;
-    CHECK(weft_engine_new(&engine_options, &made) == WEFT_OK);
-    std::unique_ptr<weft_engine, Free> engine(made);
-
+    bool ready = true;
     weft_stream_options options;
     weft_stream_options_init(&options);
-    options.level = WEFT_LEVEL_DEFAULT;
-    options.content_length = WEFT_LENGTH_UNKNOWN;
-    options.history_size = WEFT_SIZE_DEFAULT;
-    options.on_ready = [](void *) {};
-    options.segment_size = 8192;
-    options.inline_us = 0;
-    weft_stream *begun = nullptr;
-    CHECK(weft_stream_begin(engine.get(), &options, &begun) == WEFT_OK);
-    std::unique_ptr<weft_stream, Free> stream(begun);
+    options.codec = WEFT_ZSTD;
+    options.queue = queue.get();
+    options.on_ready = [](void *user) { *static_cast<bool *>(user) = true; };
+    options.user = &ready;
+    weft_stream *raw_stream = nullptr;
+    CHECK(weft_stream_begin(engine, &options, &raw_stream) == WEFT_OK);
+    Owned<weft_stream> stream(raw_stream);
 
-    std::string body, coded;
-    while (body.size() < 200000) body += "warp and weft " + std::to_string(body.size() % 991) + "\n";
-    std::size_t at = 0;
+    std::string coded;
+    size_t at = 0;
     bool finished = false;
-    weft_status status = WEFT_OK;
-    while (status != WEFT_DONE) {
-        std::size_t count = 0;
-        std::uint32_t events = 0;
-        bool stuck = false;
-        if (at < body.size()) {
-            status = weft_stream_feed(stream.get(), body.data() + at, body.size() - at, &count);
-            CHECK(status >= 0);
-            stuck = status == WEFT_AGAIN;
-            at += count;
-        } else if (!finished) {
-            CHECK(weft_stream_finish(stream.get()) == WEFT_OK);
-            finished = true;
+    for (;;) {
+        weft_status status = WEFT_AGAIN;
+        if (ready) {
+            ready = false;
+            size_t used = 0, made = 0;
+            std::uint32_t events = 0;
+            bool more = true;
+            while (more) {
+                more = false;
+                if (at < body.size()) {
+                    size_t piece = at == 0 ? body.size() / 2 : body.size() - at;
+                    status = weft_stream_feed(stream.get(), body.data() + at, piece, &used);
+                    CHECK(status >= 0);
+                    if (at < body.size() / 2 && at + used >= body.size() / 2)
+                        CHECK(weft_stream_flush(stream.get()) == WEFT_OK);
+                    at += used;
+                    more = status == WEFT_OK;
+                } else if (!finished) {
+                    CHECK(weft_stream_finish(stream.get()) == WEFT_OK);
+                    finished = true;
+                }
+                char buffer[5000];
+                do {
+                    status = weft_stream_poll(stream.get(), buffer, sizeof buffer, &made, &events);
+                    CHECK(status >= 0);
+                    coded.append(buffer, made);
+                    if (events & WEFT_EVENT_FLUSHED)
+                        flushed = coded;
+                } while (status == WEFT_OK);
+            }
         }
-        char room[3000];
-        status = weft_stream_poll(stream.get(), room, sizeof room, &count, &events);
-        CHECK(status >= 0);
-        coded.append(room, count);
-        if (status == WEFT_AGAIN && (stuck || finished))
-            CHECK(weft_stream_wait(stream.get(), 60000) == WEFT_OK);
+        if (status == WEFT_DONE)
+            return coded;
+        weft_queue_dispatch(queue.get());
     }
-    CHECK(decode(coded) == body);
-    stream.reset();
+}
+
+static std::string decompress(const std::string &coded)
+{
+    Owned<ZSTD_DStream> zstd(ZSTD_createDStream());
+    ZSTD_inBuffer in = { coded.data(), coded.size(), 0 };
+    std::string plain;
+    for (;;) {
+        char buffer[999];
+        ZSTD_outBuffer out = { buffer, sizeof buffer, 0 };
+        size_t left = ZSTD_decompressStream(zstd.get(), &out, &in);
+        CHECK(!ZSTD_isError(left));
+        plain.append(buffer, out.pos);
+        if (left == 0 || (in.pos == in.size && out.pos < out.size))
+            return plain;
+    }
+}
+
+int main()
+{
+    static_assert(std::is_same<weft_status, std::int32_t>::value, "a status is an int32_t");
+    std::string body;
+    for (int i = 0; body.size() < 500000; i++)
+        body += "weft " + std::to_string(i * 7919 % 1000) + (i % 9 ? " " : "\n");
+
+    weft_engine_options options;
+    weft_engine_options_init(&options);
+    options.threads = 2;
+    weft_engine *raw = nullptr;
+    CHECK(weft_engine_new(&options, &raw) == WEFT_OK);
+    Owned<weft_engine> engine(raw);
+    std::string flushed;
+    std::string coded = compress(engine.get(), body, flushed);
+    CHECK(coded.size() < body.size() / 3);
+    CHECK(decompress(coded) == body);
+    CHECK(decompress(flushed) == body.substr(0, body.size() / 2));
     CHECK(weft_engine_shutdown(engine.get(), 60000) == WEFT_OK);
     return 0;
 }

@@ -274,7 +274,7 @@ int main(void)
     send_body(engine, &options, &how, data, len, &reference);
     engine_end(engine);
     for (size_t i = 0; i < sizeof moods / sizeof moods[0]; i++) {
-        for (uint32_t max_running = 1; max_running <= 5; max_running += 2) {
+        for (uint32_t max_running = 1; max_running <= 4; max_running += 3) {
             if (getenv("WEFT_TEST_VERBOSE"))
                 printf("%s, %u\n", moods[i].name, max_running);
             in_mood(&moods[i], max_running);

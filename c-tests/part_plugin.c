@@ -1,27 +1,34 @@
-/* The module that plugin.c loads. */
+/*
+ * What plugin.c loads: a module that uses weft, as a server's would. Linked like the programs: with
+ * the shared library, or with weft inside.
+ */
 #include <weft.h>
 
 #include "body.h"
+#include "part_plugin.h"
 
-int plugin_run(int rounds);
+static weft_engine *engine;
 
-int plugin_run(int rounds)
+uint32_t plugin_begin(uint32_t threads)
 {
-    for (int i = 0; i < rounds; i++) {
-        weft_engine *engine = engine_with(2);
-        size_t len = 200000;
-        unsigned char *data = make(len, TEXT, (uint64_t)i);
-        weft_stream_options options = zstd_at(3);
-        plan how = { 0 };
-        options.segment_size = 20000;
-        options.inline_us = 0;
-        send_body(engine, &options, &how, data, len, NULL);
-        free(data);
-        /* The first rounds leave without waiting for the threads. */
-        if (i + 1 < rounds)
-            weft_engine_free(engine);
-        else
-            engine_end(engine);
-    }
-    return 0;
+    engine = engine_with(threads);
+    return weft_version_number();
+}
+
+void plugin_use(const unsigned char *data, size_t len, bytes *coded)
+{
+    weft_stream_options options = zstd_at(3);
+    plan how = { 0 };
+    options.segment_size = 20000;
+    options.inline_us = 0;
+    send_body(engine, &options, &how, data, len, coded);
+}
+
+/* With or without waiting for the threads. */
+void plugin_end(int wait)
+{
+    if (wait)
+        engine_end(engine);
+    else
+        weft_engine_free(engine);
 }

@@ -238,11 +238,11 @@ int main(void)
     } hosts[] = {
         { 3, 0, 1, 0 }, { 0, 0, 1, 1 }, { 2, 1, 2, 0 }, { 2, 9, 10, 0 }, { 1, 1, 1, 0 },
     };
-    bodies = small() ? 8 : 60;
+    bodies = small() ? 8 : 50;
     len = small() ? 60000 : 400000;
     data = make(len, TEXT, 2);
     coalesced();
-    for (uint64_t seed = 1; seed <= (small() ? 1 : 3); seed++) {
+    for (uint64_t seed = 1; seed <= (small() ? 1 : 2); seed++) {
         for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++) {
             pool p;
             pool_start(&p, hosts[i].threads);

@@ -65,7 +65,7 @@ static void options_of_every_kind(void)
     static const uint64_t histories[] = { 0, 1, 5000, 65536, 1u << 20, WEFT_SIZE_DEFAULT };
     static const uint64_t segments[] = { 4096, 10000, 65536, 300000, 0 };
     uint64_t seed = 5;
-    for (int round = 0; round < (small() ? 6 : 60); round++) {
+    for (int round = 0; round < (small() ? 6 : 40); round++) {
         size_t len = below(&seed, small() ? 60000 : 600000);
         unsigned char *data = make(len, round % KINDS, (uint64_t)round);
         weft_stream_options options = zstd_at(levels[below(&seed, small() ? 4 : 7)]);
