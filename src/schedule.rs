@@ -164,6 +164,12 @@ impl State {
         Some(core)
     }
 
+    /// Whether a unit runs or the host holds a task. Of those being posted none is counted; one that
+    /// has ended before its post returned hides another, but never one that runs.
+    fn some_left(&self) -> bool {
+        self.running > 0 || self.outstanding > self.posting
+    }
+
     /// Whether segments wait that no posted task will come for.
     fn uncovered(&self) -> bool {
         self.queued + self.running > self.outstanding
@@ -214,7 +220,7 @@ impl Schedule {
     /// Reserves a task if one more should be posted; then `posted` must be called.
     pub fn wants_task(&self) -> bool {
         let mut state = self.state.lock();
-        state.paused &= state.outstanding > state.posting;
+        state.paused &= state.some_left();
         let wanted = !state.stopped
             && !state.paused
             && state.queued > 0
@@ -310,7 +316,7 @@ impl Schedule {
     pub fn discard(&self) -> Vec<Job> {
         let mut state = self.state.lock();
         state.outstanding -= 1;
-        state.paused = state.outstanding > state.posting;
+        state.paused = state.some_left();
         if state.paused { Vec::new() } else { state.drain() }
     }
 
