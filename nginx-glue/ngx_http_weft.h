@@ -88,6 +88,7 @@ typedef struct {
     unsigned                   vary:1;       /* the coding was negotiable */
     unsigned                   coding:1;     /* the body is for us */
     unsigned                   waiting:1;    /* is in engine->waiting */
+    unsigned                   full:1;       /* weft had no room */
     unsigned                   flush:1;
     unsigned                   last:1;
     unsigned                   finished:1;

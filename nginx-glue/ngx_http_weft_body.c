@@ -36,6 +36,7 @@ static ngx_int_t ngx_http_weft_put_buf(ngx_http_request_t *r,
     ngx_http_weft_ctx_t *ctx, ngx_uint_t flush, ngx_uint_t last);
 static ngx_int_t ngx_http_weft_pass(ngx_http_request_t *r,
     ngx_http_weft_ctx_t *ctx);
+static ngx_uint_t ngx_http_weft_has_no_buf(ngx_http_weft_ctx_t *ctx);
 static ngx_uint_t ngx_http_weft_is_pending(ngx_http_weft_ctx_t *ctx);
 static void ngx_http_weft_idle_handler(ngx_event_t *ev);
 static void ngx_http_weft_free_bufs(ngx_http_request_t *r,
@@ -223,6 +224,18 @@ ngx_http_weft_add_data(ngx_http_request_t *r, ngx_http_weft_ctx_t *ctx)
     weft_status   rc;
     ngx_chain_t  *cl;
 
+    if (ctx->full && ngx_http_weft_has_no_buf(ctx)) {
+
+        /*
+         * Room may not come before output is taken.  To ask again before the
+         * client has taken some would only make weft call at once.
+         */
+
+        return NGX_AGAIN;
+    }
+
+    ctx->full = 0;
+
     while (ctx->in) {
 
         b = ctx->in->buf;
@@ -264,6 +277,7 @@ ngx_http_weft_add_data(ngx_http_request_t *r, ngx_http_weft_ctx_t *ctx)
                 b->pos += n;
 
                 if (rc == WEFT_AGAIN) {
+                    ctx->full = 1;
                     return NGX_AGAIN;
                 }
             }
@@ -338,6 +352,10 @@ ngx_http_weft_get_buf(ngx_http_request_t *r, ngx_http_weft_ctx_t *ctx)
         return NGX_OK;
     }
 
+    if (ngx_http_weft_has_no_buf(ctx)) {
+        return NGX_DECLINED;
+    }
+
     rc = weft_stream_poll(ctx->stream, NULL, 0, &n, &events);
 
     if (rc < 0) {
@@ -362,11 +380,6 @@ ngx_http_weft_get_buf(ngx_http_request_t *r, ngx_http_weft_ctx_t *ctx)
     }
 
     if (*ll == NULL && ctx->bufs == NGX_HTTP_WEFT_BUFS) {
-
-        if (ctx->free == NULL) {
-            return NGX_DECLINED;
-        }
-
         ll = &ctx->free;
     }
 
@@ -554,6 +567,17 @@ ngx_http_weft_pass(ngx_http_request_t *r, ngx_http_weft_ctx_t *ctx)
     ctx->last_out = &ctx->out;
 
     return rc == NGX_ERROR ? NGX_ERROR : NGX_OK;
+}
+
+
+/* all are at the client, whose next event brings us back here */
+
+static ngx_uint_t
+ngx_http_weft_has_no_buf(ngx_http_weft_ctx_t *ctx)
+{
+    return ctx->bufs == NGX_HTTP_WEFT_BUFS
+           && ctx->free == NULL
+           && ctx->out_buf == NULL;
 }
 
 
