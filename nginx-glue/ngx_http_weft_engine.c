@@ -715,7 +715,8 @@ ngx_http_weft_timer_handler(ngx_event_t *ev)
 
         if (wev->timer_set
             && !wev->delayed
-            && !(c->buffered & (NGX_HTTP_WRITE_BUFFERED|NGX_LOWLEVEL_BUFFERED)))
+            && !(c->buffered & NGX_HTTP_WRITE_BUFFERED)
+            && !(c->buffered & NGX_LOWLEVEL_BUFFERED))
         {
             clcf = ngx_http_get_module_loc_conf(ctx->request,
                                                 ngx_http_core_module);

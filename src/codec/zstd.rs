@@ -234,10 +234,8 @@ impl Encoder for ZstdEncoder {
                 ))?;
             }
             check(sys::ZSTD_CCtx_setPledgedSrcSize(context, input.len() as u64))?;
-            // Starts the frame and writes libzstd's header, so that repeat offsets can be dropped
-            // before the first block.
+            // Starts the frame, so that repeat offsets can be dropped before the first block.
             check(sys::ZSTD_compressStream2(context, &mut target, &mut source, flush))?;
-            debug_assert_eq!(target.pos, HEADER);
             if !window.first {
                 ZSTD_invalidateRepCodes(context);
             }
@@ -249,6 +247,7 @@ impl Encoder for ZstdEncoder {
                 });
             }
         }
+        debug_assert!(out.starts_with(&MAGIC) && out[4] == 0, "libzstd's header is not 6 bytes");
         let start = if window.first {
             out[..HEADER].copy_from_slice(&header(tuning.window_log));
             0
