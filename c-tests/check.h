@@ -82,8 +82,8 @@ static inline void fill_words(unsigned char *to, size_t len, uint64_t seed, int 
         int n;
         if (json) {
             n = snprintf(line, sizeof line,
-                         "{\"id\":%lu,\"name\":\"%s %s\",\"share\":%u.%02u,\"tags\":[\"%s\",\"%s\"],"
-                         "\"stable\":%s},\n",
+                         "{\"id\":%lu,\"name\":\"%s %s\",\"share\":%u.%02u,"
+                         "\"tags\":[\"%s\",\"%s\"],\"stable\":%s},\n",
                          row++, words[below(&state, count)], words[below(&state, count)],
                          (unsigned)below(&state, 100), (unsigned)below(&state, 100),
                          words[below(&state, count)], words[below(&state, count)],
@@ -93,7 +93,8 @@ static inline void fill_words(unsigned char *to, size_t len, uint64_t seed, int 
             size_t pick = below(&state, count) * below(&state, count) / count;
             unsigned end = (unsigned)below(&state, 12);
             if (below(&state, 7) == 0)
-                n = snprintf(line, sizeof line, "%s%x ", words[pick], (unsigned)below(&state, 65536));
+                n = snprintf(line, sizeof line, "%s%x ", words[pick],
+                             (unsigned)below(&state, 65536));
             else
                 n = snprintf(line, sizeof line, "%s%s", words[pick],
                              end == 0 ? ".\n" : end == 1 ? ", " : " ");

@@ -269,7 +269,7 @@ int main(void)
     weft_engine *engine = engine_with(0);
     weft_stream_options options = options_of_all();
     plan how = { 0 };
-    len = small() ? 160000 : 500000;
+    len = small() ? 110000 : 500000;
     data = make(len, JSON, 1);
     send_body(engine, &options, &how, data, len, &reference);
     engine_end(engine);

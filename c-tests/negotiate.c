@@ -1,6 +1,6 @@
 /*
- * weft_negotiate as a host calls it. The rules have their many cases in src/negotiate.rs; here it is
- * the interface: lengths, preferences, what is written when.
+ * weft_negotiate as a host calls it. The rules have their many cases in src/negotiate.rs; here it
+ * is the interface: lengths, preferences, what is written when.
  */
 #include <weft.h>
 

@@ -1,7 +1,7 @@
 /*
  * A module with weft is loaded, used with threads, shut down, closed, and loaded again, from
- * several threads of the host; the host has a weft of its own all the while. Linked statically those
- * are two copies in one process, which must not meet.
+ * several threads of the host; the host has a weft of its own all the while. Linked statically
+ * those are two copies in one process, which must not meet.
  *
  * usage: plugin MODULE.so
  */

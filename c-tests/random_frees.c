@@ -204,7 +204,7 @@ static void two_loops(weft_engine *engine, uint64_t seed, int threads)
     CHECK_EQ(info.streams_failed, 0);
     CHECK_EQ(info.streams_done, sides[0].done + sides[1].done);
     CHECK_EQ(info.streams_begun, info.streams_done + info.streams_cancelled);
-    CHECK(info.streams_done > 100);
+    CHECK(info.streams_done > (small() ? 10 : 100));
     /* Without other threads nearly all ends at once, and is never called back. */
     if (threads)
         CHECK(info.streams_cancelled > 20 && sides[0].calls + sides[1].calls > 100);

@@ -163,7 +163,8 @@ static void large_bodies(void)
                     send_body(engines[2], &options, how, data, sizes[s], &coded[1]);
                     CHECK(bytes_equal(&coded[0], &coded[1]));
                     /* Random bytes are stored: at most 0.1 % and 16 bytes for each flush more. */
-                    CHECK(coded[0].len <= sizes[s] + sizes[s] / 1000 + 16 * (sizes[s] / 150000 + 8));
+                    CHECK(coded[0].len <=
+                          sizes[s] + sizes[s] / 1000 + 16 * (sizes[s] / 150000 + 8));
                     bytes_free(&coded[0]);
                     bytes_free(&coded[1]);
                 }
