@@ -1,0 +1,281 @@
+//! brotli (RFC 7932) in segments: one stream, whatever the number of segments.
+//!
+//! - The first segment is a stream without its end (`BARE_STREAM`, `APPENDABLE`). A later one is a
+//!   continuation: no header, history as a dictionary that the decoder has as its window, and
+//!   distances that start anew (`CATABLE`). Each ends with a flush, so on a byte; the byte 0x03, a
+//!   last and empty block, ends the stream.
+//! - A later segment's window is never above the one in the header. Within that it is what history
+//!   and segment need, since some tables grow with it; but 17 at qualities 5 to 8, where the crate
+//!   falls into a hash table of 32 MiB at 16 and below.
+//! - Qualities 0 and 1 take no history, and write no continuation: the header's bits are dropped
+//!   from a stream of their own. What they write refers to nothing but itself.
+//! - A body of one segment is what the plain encoder gives, byte for byte.
+//!
+//! **The crate panics** on some data at qualities 2 to 9 with history: a match that is cut to
+//! length 1 where history ends. The engine catches that and encodes the segment again without
+//! history ([`may_panic`], `Engine::encode`); `tests/brotli_conditions.rs` keeps inputs that do it.
+
+use super::blocks::{Blocks, Clear};
+use super::noise::is_noise;
+use super::{Bounds, Encoder, Fault, Params, Shape, Window, ceil_log2};
+use crate::error::Status;
+use brotli::enc::backward_references::UnionHasher;
+use brotli::enc::encode::{
+    BrotliEncoderDestroyInstance, BrotliEncoderOperation as Operation,
+    BrotliEncoderParameter as Parameter, BrotliEncoderStateStruct,
+};
+use std::ops::Range;
+
+/// What ends a stream whose last byte is complete: a last, empty block (RFC 7932, section 9.2).
+const END: u8 = 0x03;
+
+/// Below so many bytes a piece of a longer body is not worth the tables of the higher qualities.
+const TINY: usize = 2048;
+
+/// The quality for those.
+const TINY_QUALITY: i32 = 4;
+
+/// The quality for noise: finds repetitions, and is quick to see that there are none.
+const NOISE_QUALITY: i32 = 4;
+
+/// The qualities of brotli.
+pub fn bounds() -> Bounds {
+    Bounds { min: 0, max: 11, default: 5 }
+}
+
+/// So many bytes of a window cannot be referred to (RFC 7932, section 9.1).
+pub const WINDOW_GAP: u64 = 16;
+
+/// Smaller windows make these qualities slower, not faster.
+fn least_window(quality: i32) -> u32 {
+    if (5..=8).contains(&quality) { 17 } else { 10 }
+}
+
+/// Segments and history by class of quality.
+pub fn shape(quality: i32) -> Shape {
+    let kib = |count: usize| count << 10;
+    match quality {
+        ..=1 => Shape { segment: kib(1024), first: kib(512), history: 0 },
+        2..=4 => Shape { segment: kib(1024), first: kib(256), history: kib(256) },
+        5..=9 => Shape { segment: kib(1024), first: kib(256), history: kib(512) },
+        _ => Shape { segment: kib(1024), first: kib(128), history: kib(512) },
+    }
+}
+
+/// Worst case of a segment: what cannot be compressed is stored in blocks of at least 16 KiB with 4
+/// bytes each in front; then a padding block and the end.
+pub fn output_bound(input: usize) -> usize {
+    input + input / 2048 + 64
+}
+
+/// Whether the crate may panic on this segment.
+pub fn may_panic(tuning: &Tuning, window: &Window<'_>) -> bool {
+    !window.history().is_empty() && (2..=9).contains(&tuning.quality)
+}
+
+/// The parameters of a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuning {
+    quality: i32,
+    window_log: u32,
+}
+
+/// What one segment is encoded with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Setting {
+    quality: i32,
+    window_log: u32,
+    size_hint: usize,
+}
+
+impl Tuning {
+    /// Settles the parameters. `window_log` is what the stream needs, `most` what it may have.
+    pub fn settle(quality: i32, most: u32, window_log: u32) -> Tuning {
+        Tuning { quality, window_log: window_log.max(least_window(quality)).min(most) }
+    }
+
+    /// The window that the stream's header declares: the qualities without history do not go below
+    /// 18, whatever they are asked for.
+    pub fn declared(&self) -> u32 {
+        if self.quality <= 1 { self.window_log.max(18) } else { self.window_log }
+    }
+
+    /// The quality used for such a segment.
+    fn quality_for(&self, input: usize, alone: bool) -> i32 {
+        if input < TINY && !alone { self.quality.min(TINY_QUALITY) } else { self.quality }
+    }
+
+    /// Everything that a segment is encoded with, from its bytes and its place.
+    fn setting(&self, window: &Window<'_>) -> Setting {
+        let (history, input) = (window.history(), window.input());
+        let alone = window.first && window.last;
+        let mut quality = self.quality_for(input.len(), alone);
+        // Below 10 noise costs no more than text does, and a body of one segment stays the plain
+        // encoder's.
+        if quality > NOISE_QUALITY && (quality >= 10 || !alone) && is_noise(input) {
+            quality = NOISE_QUALITY;
+        }
+        let window_log = if window.first {
+            self.window_log
+        } else {
+            let reach = (history.len() + input.len()) as u64 + WINDOW_GAP;
+            ceil_log2(reach).max(least_window(quality)).min(self.window_log)
+        };
+        Setting { quality, window_log, size_hint: history.len() + input.len() }
+    }
+
+    /// Bytes that the encoder takes for such a segment: the ring, the tables of the quality, the
+    /// commands, and the output of a block.
+    pub fn encoder_memory(&self, history: usize, input: usize) -> usize {
+        let quality = self.quality_for(input, history == 0);
+        let (input_kib, reach) = (input.div_ceil(1024), (history + input) as u64 + WINDOW_GAP);
+        let log = ceil_log2(reach).max(17).min(self.window_log);
+        let ring = if quality < 2 { 0 } else { (2 << log) + (1 << 18) };
+        let table: usize = match quality {
+            0 | 1 => 1 << 20,
+            2 => 1 << 18,
+            3 => 1 << 19,
+            4 => 1 << 22,
+            5..=8 if self.window_log <= 16 => 33 << 20,
+            5 | 6 => (1 << 15) * 32 * 4 + (1 << 16),
+            7 | 8 => (1 << 15) * 128 * 4 + (1 << 16),
+            9 => 33 << 20,
+            _ => (8 << log) + (1 << 19),
+        };
+        let block = match quality {
+            0..=1 => 4,
+            2..=9 => 14,
+            _ => 48,
+        };
+        (96 << 10) + ring + table + (input_kib << 10).min(2 << log) * block / 4
+    }
+
+    /// Nanoseconds, from the quality's speed on text.
+    pub fn cost_ns(&self, history: usize, input: usize) -> u64 {
+        // Picoseconds for each byte of input, and of history to be loaded; nanoseconds to set up.
+        let (input_ps, history_ps, setup_ns): (u64, u64, u64) =
+            match self.quality_for(input, history == 0) {
+                0 => (4_000, 0, 10_000),
+                1 => (6_000, 0, 20_000),
+                2 => (9_000, 1_500, 20_000),
+                3 => (11_000, 1_500, 25_000),
+                4 => (17_000, 2_500, 30_000),
+                5 => (28_000, 5_000, 30_000),
+                6 => (35_000, 5_000, 30_000),
+                7 => (50_000, 5_000, 30_000),
+                8 => (60_000, 5_000, 30_000),
+                9 => (90_000, 8_000, 60_000),
+                10 => (700_000, 60_000, 200_000),
+                _ => (1_700_000, 100_000, 300_000),
+            };
+        setup_ns + (input as u64 * input_ps + history as u64 * history_ps) / 1_000
+    }
+}
+
+/// The memory of encoders; the encoder itself is made for each segment and costs nothing without
+/// its tables.
+#[derive(Default)]
+pub struct BrotliEncoder {
+    blocks: Blocks,
+    held: usize,
+}
+
+impl Encoder for BrotliEncoder {
+    fn encode(
+        &mut self,
+        params: &Params,
+        window: &Window<'_>,
+        out: &mut [u8],
+    ) -> Result<Range<usize>, Fault> {
+        let super::Detail::Brotli(tuning) = &params.detail else {
+            return Err(Fault { status: Status::Invalid, text: "not a brotli stream".into() });
+        };
+        let setting = tuning.setting(window);
+        let mut end = 0;
+        if !window.input().is_empty() || window.first {
+            self.blocks.set_clear(match setting.quality {
+                0 | 1 | 5..=9 => Clear::Counts,
+                2..=4 => Clear::Words,
+                _ => Clear::All,
+            });
+            // On a panic the blocks are gone with the state, and the encoder is dropped.
+            let mut state = BrotliEncoderStateStruct::new(std::mem::take(&mut self.blocks));
+            let done = run(&mut state, setting, window, out);
+            BrotliEncoderDestroyInstance(&mut state);
+            self.blocks = state.m8;
+            self.held = self.blocks.settle();
+            end = done?;
+        }
+        if window.last && !window.first {
+            out[end] = END;
+            end += 1;
+        }
+        Ok(0..end)
+    }
+
+    fn memory(&self) -> usize {
+        self.held + size_of::<Self>()
+    }
+}
+
+fn run(
+    state: &mut BrotliEncoderStateStruct<Blocks>,
+    setting: Setting,
+    window: &Window<'_>,
+    out: &mut [u8],
+) -> Result<usize, Fault> {
+    let (history, input) = (window.history(), window.input());
+    let alone = window.first && window.last;
+    let mut set = |parameter, value: usize| {
+        state.set_parameter(parameter, u32::try_from(value).unwrap_or(u32::MAX));
+    };
+    set(Parameter::BROTLI_PARAM_QUALITY, setting.quality as usize);
+    set(Parameter::BROTLI_PARAM_LGWIN, setting.window_log as usize);
+    set(Parameter::BROTLI_PARAM_SIZE_HINT, setting.size_hint);
+    if !alone {
+        set(Parameter::BROTLI_PARAM_BARE_STREAM, 1);
+        set(Parameter::BROTLI_PARAM_APPENDABLE, 1);
+    }
+    if !window.first {
+        if setting.quality >= 2 {
+            set(Parameter::BROTLI_PARAM_CATABLE, 1);
+            if !history.is_empty() {
+                // The last argument: these bytes are the stream's own, contexts go on from them.
+                let none = UnionHasher::Uninit;
+                state.set_custom_dictionary_with_optional_precomputed_hasher(
+                    history.len(),
+                    history,
+                    none,
+                    true,
+                );
+            }
+        } else {
+            // Settles the parameters, after which the header's bits wait to be written.
+            state.input_block_size();
+            (state.last_bytes_, state.last_bytes_bits_) = (0, 0);
+        }
+    }
+    let operation = if alone {
+        Operation::BROTLI_OPERATION_FINISH
+    } else {
+        Operation::BROTLI_OPERATION_FLUSH
+    };
+    let (mut left, mut read) = (input.len(), 0);
+    let (mut room, mut written) = (out.len(), 0);
+    let went = state.compress_stream(
+        operation,
+        &mut left,
+        input,
+        &mut read,
+        &mut room,
+        out,
+        &mut written,
+        &mut None,
+        &mut |_, _, _, _| (),
+    );
+    if !went || left > 0 || state.has_more_output() || (alone && !state.is_finished()) {
+        let text = "brotli: output bound too small".into();
+        return Err(Fault { status: Status::Codec, text });
+    }
+    Ok(written)
+}
