@@ -184,7 +184,10 @@ fn a_window_as_small_as_asked() {
             let (bytes, _) = run(&engine(2), options(Kind::Brotli, level), &body, &marks, 64_000);
             let least = if level < 2 { 18 } else { 13 };
             let declared = brotli_window(bytes[0]);
-            assert!(declared >= least && declared <= window_log.max(least), "{declared} at {level}");
+            assert!(
+                declared >= least && declared <= window_log.max(least),
+                "{declared} at {level}"
+            );
             assert!(decode(Kind::Brotli, &bytes).expect("decodes") == body);
         }
         let (bytes, _) = run(&engine(2), options(Kind::Gzip, 9), &body, &marks, 64_000);
@@ -195,8 +198,7 @@ fn a_window_as_small_as_asked() {
 #[test]
 fn windows_that_brotli_has_and_browsers_need_not() {
     let body = json(30_000_000, 8);
-    let options =
-        Options { window_log: 24, history_size: Some(8 << 20), ..of(Kind::Brotli, 1) };
+    let options = Options { window_log: 24, history_size: Some(8 << 20), ..of(Kind::Brotli, 1) };
     let (bytes, _) = run(&engine(2), options, &body, &[], 1 << 20);
     assert!(brotli_window(bytes[0]) <= 23);
     assert!(decode(Kind::Brotli, &bytes).expect("decodes") == body);

@@ -9,9 +9,7 @@ use crate::error::Status;
 use brotli::enc::cluster::HistogramPair;
 use brotli::enc::command::Command;
 use brotli::enc::entropy_encode::HuffmanTree;
-use brotli::enc::histogram::{
-    ContextType, HistogramCommand, HistogramDistance, HistogramLiteral,
-};
+use brotli::enc::histogram::{ContextType, HistogramCommand, HistogramDistance, HistogramLiteral};
 use brotli::enc::{BrotliAlloc, PDF, StaticCommand, ZopfliNode, floatX, s16, v8};
 use brotli::{Allocator, SliceWrapper, SliceWrapperMut};
 use bytemuck::Pod;

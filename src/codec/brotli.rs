@@ -17,7 +17,7 @@
 
 use super::blocks::{Blocks, Clear};
 use super::noise::is_noise;
-use super::{Bounds, Encoder, Fault, Params, Shape, Window, ceil_log2};
+use super::{Bounds, Encoder, Fault, Params, Shape, WINDOW_LOG_LEAST, Window, ceil_log2};
 use crate::error::Status;
 use brotli::enc::backward_references::UnionHasher;
 use brotli::enc::encode::{
@@ -91,6 +91,7 @@ struct Setting {
 impl Tuning {
     /// Settles the parameters. `window_log` is what the stream needs, `most` what it may have.
     pub fn settle(quality: i32, most: u32, window_log: u32) -> Tuning {
+        let most = most.max(WINDOW_LOG_LEAST);
         Tuning { quality, window_log: window_log.max(least_window(quality)).min(most) }
     }
 
@@ -255,11 +256,8 @@ fn run(
             (state.last_bytes_, state.last_bytes_bits_) = (0, 0);
         }
     }
-    let operation = if alone {
-        Operation::BROTLI_OPERATION_FINISH
-    } else {
-        Operation::BROTLI_OPERATION_FLUSH
-    };
+    let operation =
+        if alone { Operation::BROTLI_OPERATION_FINISH } else { Operation::BROTLI_OPERATION_FLUSH };
     let (mut left, mut read) = (input.len(), 0);
     let (mut room, mut written) = (out.len(), 0);
     let went = state.compress_stream(
@@ -278,4 +276,79 @@ fn run(
         return Err(Fault { status: Status::Codec, text });
     }
     Ok(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::{Kind, Request};
+
+    fn text(len: usize, seed: u64) -> Vec<u8> {
+        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        let mut body = Vec::new();
+        while body.len() < len {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let word = [b"the ", b"web ", b"of a", b"weft", b" 10,", b"\nif "][state as usize % 6];
+            body.extend(word);
+            body.push((state >> 40) as u8 % 64 + 32);
+        }
+        body.truncate(len);
+        body
+    }
+
+    fn params(level: i32, segment: usize) -> Params {
+        Params::settle(&Request {
+            kind: Kind::Brotli,
+            level,
+            window_log: 0,
+            content_length: None,
+            history: 64 << 10,
+            segment,
+        })
+        .expect("in bounds")
+    }
+
+    #[test]
+    fn what_a_block_held_before_is_not_seen() {
+        let body = text(150_000, 3);
+        let mut out = vec![0; output_bound(body.len())];
+        for level in 0..=11 {
+            let params = params(level, 100_000);
+            let mut used = BrotliEncoder::default();
+            for (start, history, end) in
+                [(0, 0, 90_000), (10_000, 40_000, 60_000), (90_000, 50_000, 150_000), (9, 900, 999)]
+            {
+                let (first, last) = (history == 0, end == 150_000);
+                let window = Window::new(&body[start..end], history.min(end - start), first, last);
+                let fresh = {
+                    let range = BrotliEncoder::default().encode(&params, &window, &mut out);
+                    out[range.expect("encodes")].to_vec()
+                };
+                used.blocks.poison();
+                let range = used.encode(&params, &window, &mut out).expect("encodes");
+                assert!(out[range] == fresh, "quality {level}: {history} {end}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_estimate_of_memory_holds() {
+        for level in 0..=11 {
+            for (history, input) in [(0, 1900), (8 << 10, 1900), (0, 100_000), (400_000, 1_000_000)]
+            {
+                let params = params(level, input);
+                let body = text(history + input, 5);
+                let mut out = vec![0; output_bound(input)];
+                let mut encoder = BrotliEncoder::default();
+                let window = Window::new(&body, history, history == 0, false);
+                encoder.encode(&params, &window, &mut out).expect("encodes");
+                let (real, estimate) = (encoder.memory(), params.encoder_memory(history, input));
+                let what = format!("quality {level}, {history}+{input}: {real} of {estimate}");
+                assert!(real <= estimate, "{what}");
+                assert!(real * 4 > estimate || estimate < 3 << 20, "{what}");
+            }
+        }
+    }
 }

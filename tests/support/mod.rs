@@ -191,8 +191,7 @@ pub fn levels(kind: Kind) -> Vec<i32> {
 }
 
 /// Every codec that has a name in C.
-pub const KINDS: [Kind; 5] =
-    [Kind::Zstd, Kind::Brotli, Kind::Gzip, Kind::Deflate, Kind::Zlib];
+pub const KINDS: [Kind; 5] = [Kind::Zstd, Kind::Brotli, Kind::Gzip, Kind::Deflate, Kind::Zlib];
 
 pub fn of(kind: Kind, level: i32) -> Options {
     Options { level: Some(level), ..Options::new(kind) }
