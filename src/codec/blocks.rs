@@ -176,8 +176,14 @@ impl<T: Element> Shelf<T> {
                 cell
             }
             None => {
+                // The encoder lets blocks grow by a new one and a copy. What has become too small
+                // goes, or one of each size would stay.
+                let sizes = self.idle.iter().enumerate();
+                if let Some((index, _)) = sizes.max_by_key(|(_, (cell, _))| cell.room()) {
+                    self.idle.swap_remove(index);
+                }
                 // In steps, so that it fits again.
-                let step = (len.next_power_of_two() / 8).max(64);
+                let step = (len.next_power_of_two() / 16).max(64);
                 T::cell(len.next_multiple_of(step)).with_len(len)
             }
         }

@@ -125,30 +125,30 @@ impl Tuning {
         Setting { quality, window_log, size_hint: history.len() + input.len() }
     }
 
-    /// Bytes that the encoder takes for such a segment: the ring, the tables of the quality, the
-    /// commands, and the output of a block.
+    /// Bytes that the encoder takes for such a segment: the ring, the tables of the quality, and the
+    /// commands and statistics of a block, as measured.
     pub fn encoder_memory(&self, history: usize, input: usize) -> usize {
         let quality = self.quality_for(input, history == 0);
-        let (input_kib, reach) = (input.div_ceil(1024), (history + input) as u64 + WINDOW_GAP);
-        let log = ceil_log2(reach).max(17).min(self.window_log);
+        let log = ceil_log2((history + input) as u64 + WINDOW_GAP).max(17).min(self.window_log);
         let ring = if quality < 2 { 0 } else { (2 << log) + (1 << 18) };
-        let table: usize = match quality {
-            0 | 1 => 1 << 20,
-            2 => 1 << 18,
-            3 => 1 << 19,
-            4 => 1 << 22,
-            5..=8 if self.window_log <= 16 => 33 << 20,
-            5 | 6 => (1 << 15) * 32 * 4 + (1 << 16),
-            7 | 8 => (1 << 15) * 128 * 4 + (1 << 16),
-            9 => 33 << 20,
-            _ => (8 << log) + (1 << 19),
+        let large = history + input >= 1 << 20;
+        let mib = |count: usize| count << 20;
+        // The tables; then bytes for each of the first 256 KiB, and for each of all.
+        let (tables, early, each) = match quality {
+            0 => (mib(1) / 4, 1, 2),
+            1 => (mib(1), 2, 3),
+            2 | 3 => (mib(1) * 3 / 4, 14, 2),
+            4 => (if large { mib(5) } else { mib(1) }, 6, 13),
+            5..=8 if log <= 16 => (mib(36), 6, 13),
+            5 => (if large { mib(3) } else { mib(3) / 2 }, 6, 13),
+            6 => (if large { mib(5) } else { mib(3) }, 6, 13),
+            7 => (mib(9), 6, 13),
+            8 => (mib(18), 6, 13),
+            9 => (mib(36), 6, 11),
+            10 => ((9 << log) + mib(1), 75, 14),
+            _ => ((9 << log) + mib(1), 105, 20),
         };
-        let block = match quality {
-            0..=1 => 4,
-            2..=9 => 14,
-            _ => 48,
-        };
-        (96 << 10) + ring + table + (input_kib << 10).min(2 << log) * block / 4
+        (256 << 10) + ring + tables + input.min(256 << 10) * early + input * each
     }
 
     /// Nanoseconds, from the quality's speed on text.
@@ -347,7 +347,7 @@ mod tests {
                 let (real, estimate) = (encoder.memory(), params.encoder_memory(history, input));
                 let what = format!("quality {level}, {history}+{input}: {real} of {estimate}");
                 assert!(real <= estimate, "{what}");
-                assert!(real * 4 > estimate || estimate < 3 << 20, "{what}");
+                assert!(real * 2 > estimate || estimate < 6 << 20, "{what}");
             }
         }
     }
