@@ -43,14 +43,14 @@ fn that_panics(level: i32) -> (impl Fn() -> Options, Vec<u8>) {
 #[test]
 fn a_panic_of_the_encoder_loses_nothing() {
     for level in 2..=9 {
-        let (options, body) = that_panics(level);
+        let (options, body, marks) = that_panics(level);
         let once = keep(Retention::Bounded);
-        let (bytes, _) = run(&once, options(), &body, &[], 100_000);
+        let (bytes, _) = run(&once, options(), &body, &marks, 100_000);
         let again = once.stats().segments_again;
         // At the others it is one segment of thousands.
         assert!(again > 0 || level > 2, "the input must panic");
         assert!(decode(Kind::Brotli, &bytes).expect("decodes") == body, "quality {level}");
-        let (others, _) = run(&engine(2), options(), &body, &[], 9_999);
+        let (others, _) = run(&engine(2), options(), &body, &marks, 9_999);
         assert!(others == bytes, "quality {level}");
     }
 }
@@ -59,9 +59,9 @@ fn a_panic_of_the_encoder_loses_nothing() {
 fn a_panic_that_is_dealt_with_is_silent() {
     const CHILD: &str = "WEFT_TEST_CHILD";
     if std::env::var_os(CHILD).is_some() {
-        let (options, body) = that_panics(2);
+        let (options, body, marks) = that_panics(2);
         let engine = keep(Retention::Bounded);
-        run(&engine, options(), &body, &[], 100_000);
+        run(&engine, options(), &body, &marks, 100_000);
         assert!(engine.stats().segments_again > 0);
         return;
     }

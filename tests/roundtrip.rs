@@ -178,7 +178,7 @@ fn a_window_as_small_as_asked() {
         };
         let marks = [10, 20_000, 300_000];
         let (bytes, _) = run(&engine(2), options(Kind::Zstd, 9), &body, &marks, 64_000);
-        assert_eq!(u32::from(bytes[5] >> 3) + 10, window_log.max(13).min(19));
+        assert_eq!(u32::from(bytes[5] >> 3) + 10, window_log.clamp(13, 19));
         assert!(decode(Kind::Zstd, &bytes).expect("decodes") == body);
         for level in levels(Kind::Brotli).into_iter().filter(|level| *level < 10) {
             let (bytes, _) = run(&engine(2), options(Kind::Brotli, level), &body, &marks, 64_000);

@@ -18,6 +18,10 @@ use memmap2::MmapMut;
 /// From here on a block is mapped on its own, as in `buffer.rs`.
 const MAPPED: usize = 128 << 10;
 
+/// From here on a block may be of pages of 2 MiB.
+#[cfg(target_os = "linux")]
+const HUGE: usize = 8 << 20;
+
 /// A block that so many segments in a row had no use for is given back.
 const STALE: u32 = 16;
 
@@ -87,10 +91,14 @@ fn number_cell<T: Pod + Default>(count: usize) -> Cell<T> {
         elements.resize(count, T::default());
         return Cell::Heap(elements, count);
     }
-    match MmapMut::map_anon(bytes) {
-        Ok(map) => Cell::Mapped(map, count),
-        Err(_) => no_memory(),
+    let Ok(map) = MmapMut::map_anon(bytes) else { no_memory() };
+    #[cfg(target_os = "linux")]
+    if bytes >= HUGE {
+        // A hash table of 32 MiB is read all over: with pages of 4 KiB each look-up is two. A system
+        // that has no large ones says no, and nothing is lost.
+        let _ = map.advise(memmap2::Advice::HugePage);
     }
+    Cell::Mapped(map, count)
 }
 
 macro_rules! numbers {

@@ -155,7 +155,8 @@ impl Params {
         let detail = match request.kind {
             Kind::Zstd => Detail::Zstd(zstd::Tuning::settle(request, window_log)),
             Kind::Brotli => {
-                let tuning = brotli::Tuning::settle(request.level, most, window_log);
+                let tuning =
+                    brotli::Tuning::settle(request.level, request.content_length, most, window_log);
                 window_log = tuning.declared();
                 Detail::Brotli(tuning)
             }

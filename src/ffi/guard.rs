@@ -146,7 +146,7 @@ pub(crate) unsafe fn write_sized<T: Sized_ + Copy>(
 fn check_size<T: Sized_>(size: usize) -> Result<(), Status> {
     // Sizes are multiples of 8, so no pointer or 64-bit field is ever cut in two; the upper bound
     // catches a size that was never set.
-    if size < T::LEAST || size % 8 != 0 || size > 4096 {
+    if size < T::LEAST || !size.is_multiple_of(8) || size > 4096 {
         return Err(Status::Invalid);
     }
     Ok(())
