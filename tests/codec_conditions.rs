@@ -33,11 +33,12 @@ fn hostile(len: usize, seed: u64) -> Vec<u8> {
     body
 }
 
-/// Options and a body on which the crate `brotli` panics.
-fn that_panics(level: i32) -> (impl Fn() -> Options, Vec<u8>) {
-    let options =
-        move || Options { segment_size: 4096, history_size: Some(4096), ..of(Kind::Brotli, level) };
-    (options, hostile(1_000_000, 1))
+/// Options, a body and flush marks at which the crate `brotli` panics at quality 2.
+fn that_panics(level: i32) -> (impl Fn() -> Options, Vec<u8>, Vec<usize>) {
+    let options = move || Options { history_size: Some(4096), ..of(Kind::Brotli, level) };
+    let body = hostile(1_000_000, 1);
+    let marks = (1..body.len() / 4096).map(|mark| mark * 4096).collect();
+    (options, body, marks)
 }
 
 #[test]
