@@ -111,7 +111,8 @@
 // Raw deflate, RFC 1951: no frame and no checksum. Not a content coding of HTTP.
 #define WEFT_DEFLATE 4
 
-// zlib, RFC 1950: what HTTP calls the content coding `deflate`.
+// zlib, RFC 1950: what HTTP calls the content coding `deflate`. `weft_negotiate` does not choose it,
+// since some clients take that name for raw deflate.
 #define WEFT_ZLIB 5
 
 // The codec's default level (see `weft_level_bounds`).

@@ -46,7 +46,8 @@ pub const WEFT_BROTLI: u32 = 2;
 pub const WEFT_GZIP: u32 = 3;
 /// Raw deflate, RFC 1951: no frame and no checksum. Not a content coding of HTTP.
 pub const WEFT_DEFLATE: u32 = 4;
-/// zlib, RFC 1950: what HTTP calls the content coding `deflate`.
+/// zlib, RFC 1950: what HTTP calls the content coding `deflate`. `weft_negotiate` does not choose it,
+/// since some clients take that name for raw deflate.
 pub const WEFT_ZLIB: u32 = 5;
 
 /// The codec's default level (see `weft_level_bounds`).
