@@ -177,7 +177,7 @@ static void stream_ranges(void)
     CHECK_EQ(stream_status(engine, good), WEFT_OK);
     BAD(struct_size, 0);
     BAD(codec, 0);
-    BAD(codec, 4);
+    BAD(codec, 6);
     BAD(codec, UINT32_MAX);
     GOOD(level, min);
     GOOD(level, max);

@@ -102,11 +102,18 @@
 // Zstandard, RFC 8878: content coding `zstd`, one frame, window of at most 8 MiB (RFC 9659).
 #define WEFT_ZSTD 1
 
-// Brotli, RFC 7932: content coding `br`. Not in this version: `WEFT_E_UNSUPPORTED`.
+// Brotli, RFC 7932: content coding `br`, one stream, window of at most 8 MiB.
 #define WEFT_BROTLI 2
 
-// gzip, RFC 1952: content coding `gzip`. Not in this version: `WEFT_E_UNSUPPORTED`.
+// gzip, RFC 1952: content coding `gzip`, one member.
 #define WEFT_GZIP 3
+
+// Raw deflate, RFC 1951: no frame and no checksum. Not a content coding of HTTP.
+#define WEFT_DEFLATE 4
+
+// zlib, RFC 1950: what HTTP calls the content coding `deflate`. `weft_negotiate` does not choose it,
+// since some clients take that name for raw deflate.
+#define WEFT_ZLIB 5
 
 // The codec's default level (see `weft_level_bounds`).
 #define WEFT_LEVEL_DEFAULT INT32_MIN
@@ -252,21 +259,25 @@ typedef struct weft_engine_info {
   uint64_t encoders_made;
   // Threads of weft's own now alive.
   uint64_t threads;
+  // Segments encoded a second time, without history, because the compression library failed on
+  // them with it. They are right, only less small.
+  uint64_t segments_again;
 } weft_engine_info;
 
 // Options of a stream. Fill with `weft_stream_options_init`, then change what matters.
 typedef struct weft_stream_options {
   // `sizeof(weft_stream_options)`.
   size_t struct_size;
-  // `WEFT_ZSTD`, `WEFT_BROTLI` or `WEFT_GZIP`.
+  // `WEFT_ZSTD`, `WEFT_BROTLI`, `WEFT_GZIP`, `WEFT_DEFLATE` or `WEFT_ZLIB`.
   uint32_t codec;
   // Within `weft_level_bounds`, or `WEFT_LEVEL_DEFAULT`.
   int32_t level;
   // The level used where the engine is overloaded at begin, or `WEFT_LEVEL_NONE` (default): then
   // begin answers `WEFT_E_LIMIT`.
   int32_t overload_level;
-  // Largest window, as a power of two: 10 to 23 for zstd. 0 (default): chosen from the history,
-  // the segments and the length. Small windows are raised to 8 KiB.
+  // Largest window, as a power of two: 10 to 23 for zstd, 10 to 24 for the others. 0 (default):
+  // chosen from the history, the segments and the length. Small windows are raised to 8 KiB (for
+  // brotli at levels 0 and 1 to 256 KiB), large ones lowered to 8 MiB; deflate's is 32 KiB.
   uint32_t window_log;
   // Bytes of the body, or `WEFT_LENGTH_UNKNOWN` (default). A hint for cutting and for the window:
   // a body that turns out longer or shorter is still coded right.
@@ -302,7 +313,7 @@ typedef struct weft_stream_options {
 typedef struct weft_stream_info {
   // `sizeof(weft_stream_info)`.
   size_t struct_size;
-  // `WEFT_ZSTD`, `WEFT_BROTLI` or `WEFT_GZIP`.
+  // `WEFT_ZSTD`, `WEFT_BROTLI`, `WEFT_GZIP`, `WEFT_DEFLATE` or `WEFT_ZLIB`.
   uint32_t codec;
   // The level in use: the one asked for, the default, or the overload level.
   int32_t level;

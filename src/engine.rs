@@ -6,13 +6,13 @@ use crate::codec::{Fault, Params, Window};
 use crate::error::Status;
 use crate::executor::threads::Threads;
 use crate::executor::{Executor, Task};
+use crate::quiet;
 use crate::retain::{Loan, Retain, Retention};
 use crate::schedule::{Job, Left, Next, Schedule};
 use crate::shared::Output;
 use crate::stats::{Counters, EngineStats};
 use crate::sync::{AtomicBool, Condvar, Mutex};
 use nix::time::{ClockId, clock_gettime};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -371,36 +371,58 @@ impl Engine {
         mut out: Buffer,
         window: &Window<'_>,
     ) -> Result<Output, Fault> {
-        let encoded =
-            catch_unwind(AssertUnwindSafe(|| loan.encoder.encode(params, window, out.room_mut())));
-        let range = match encoded {
-            Ok(Ok(range)) => {
-                self.store.give_encoder(loan);
-                range
+        let mut window = *window;
+        let range = loop {
+            let encoder = &mut loan.encoder;
+            let encoded = quiet::catch(params.may_panic(&window), || {
+                encoder.encode(params, &window, out.room_mut())
+            });
+            let panic = match encoded {
+                Ok(Ok(range)) => {
+                    self.store.give_encoder(loan);
+                    break range;
+                }
+                Ok(Err(fault)) => {
+                    self.store.drop_encoder(loan);
+                    return Err(fault);
+                }
+                Err(panic) => panic,
+            };
+            self.store.drop_encoder(loan);
+            if let Some(status) = panic.downcast_ref::<Status>() {
+                return Err(Fault { status: *status, text: status.to_string() });
             }
-            Ok(Err(fault)) => {
-                self.store.drop_encoder(loan);
-                return Err(fault);
-            }
-            Err(_) => {
-                self.store.drop_encoder(loan);
+            // What goes wrong with history (src/codec/brotli.rs) goes well without. Which of the two
+            // it was depends on the bytes only, so the output still does.
+            if window.history().is_empty() {
                 let text = format!("the {:?} encoder panicked", params.kind);
                 return Err(Fault { status: Status::Panic, text });
             }
+            self.counters.segments_again.add(1);
+            window = window.without_history();
+            let need = params.encoder_memory(0, window.input().len());
+            loan = self.another_encoder(params, need)?;
         };
+        let digest = params.digest(window.input());
         self.counters.bytes_in.add(window.input().len() as u64);
         self.counters.bytes_out.add(range.len() as u64);
         out.set_len(range.end);
         if range.len() > out.capacity() / 2 {
-            return Ok(Output::new(out, range.start));
+            return Ok(Output::new(out, range.start, digest));
         }
         // The room was for the worst case; what waits for the client shall not hold it.
         let mut exact = match Buffer::new(range.len(), &self.store) {
             Ok(exact) => exact,
-            Err(_) => return Ok(Output::new(out, range.start)),
+            Err(_) => return Ok(Output::new(out, range.start, digest)),
         };
         exact.append(&out.bytes()[range]);
-        Ok(Output::new(exact, 0))
+        Ok(Output::new(exact, 0, digest))
+    }
+
+    fn another_encoder(&self, params: &Params, need: usize) -> Result<Loan, Fault> {
+        let loan = self.store.take_encoder(params, need, true).transpose();
+        let loan = loan.unwrap_or(Err(Status::NoMemory));
+        loan.map_err(|status| Fault { status, text: "no memory for an encoder".into() })
     }
 
     /// Removes what a stream has queued.
@@ -452,6 +474,7 @@ impl Engine {
             segments_tasks: c.segments_tasks.get(),
             segments_refused: c.segments_refused.get(),
             posts_refused: c.posts_refused.get(),
+            segments_again: c.segments_again.get(),
             tasks_outstanding: load.outstanding as u64,
             tasks_peak: load.outstanding_peak as u64,
             segments_queued: load.queued as u64,

@@ -19,6 +19,7 @@ mod inlet;
 pub mod negotiate;
 pub mod notify;
 mod plan;
+mod quiet;
 pub mod retain;
 mod schedule;
 pub mod segment;

@@ -1,7 +1,7 @@
 //! The part of a stream that workers see: results in their order, and whether the owner waits.
 
 use crate::buffer::Buffer;
-use crate::codec::{Fault, Params};
+use crate::codec::{Digest, Fault, Params, TRAILER_MOST};
 use crate::engine::{Engine, Spent};
 use crate::error::Status;
 use crate::notify::{Callback, Queue};
@@ -15,11 +15,13 @@ use std::time::Duration;
 pub struct Output {
     buffer: Buffer,
     start: usize,
+    /// Of the segment's input.
+    pub(crate) digest: Digest,
 }
 
 impl Output {
-    pub(crate) fn new(buffer: Buffer, start: usize) -> Output {
-        Output { buffer, start }
+    pub(crate) fn new(buffer: Buffer, start: usize, digest: Digest) -> Output {
+        Output { buffer, start, digest }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -35,8 +37,21 @@ pub(crate) enum Item {
     Bytes(Output),
     /// So many flush marks.
     Marks(u64),
+    /// What the format puts behind the last segment: so many of these bytes. Made by the owner.
+    Trailer([u8; TRAILER_MOST], usize),
     /// The end of the stream.
     End,
+}
+
+impl Item {
+    /// The bytes that it gives.
+    pub(crate) fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Item::Bytes(output) => Some(output.bytes()),
+            Item::Trailer(bytes, len) => Some(&bytes[..*len]),
+            _ => None,
+        }
+    }
 }
 
 /// An owner was told AGAIN by poll.

@@ -40,6 +40,7 @@ pub struct Counters {
     pub(crate) segments_tasks: Counter,
     pub(crate) segments_refused: Counter,
     pub(crate) posts_refused: Counter,
+    pub(crate) segments_again: Counter,
     pub(crate) cpu_ns: Counter,
     pub(crate) queue_ns: Counter,
 }
@@ -75,4 +76,5 @@ pub struct EngineStats {
     pub encoders_running: u64,
     pub encoders_made: u64,
     pub threads: u64,
+    pub segments_again: u64,
 }

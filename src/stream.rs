@@ -1,7 +1,7 @@
 //! The owner's side of a body: feeding, cutting, marks, taking output.
 
 use crate::budget::Lease;
-use crate::codec::{self, Fault, Kind};
+use crate::codec::{self, Digest, Fault, Kind};
 use crate::engine::{Admission, Engine, Spent};
 use crate::error::Status;
 use crate::inlet::Inlet;
@@ -83,6 +83,8 @@ pub struct Stream {
     /// Bytes of the first of `ready` that were taken.
     taken: usize,
     ready_bytes: usize,
+    /// Of the segments fetched.
+    digest: Option<Digest>,
     bytes_out: u64,
     ended: bool,
     /// Holds the stream's minimum from begin until it holds bytes of its own.
@@ -95,7 +97,7 @@ impl Stream {
         if engine.is_stopping() {
             return Err(Status::Shutdown);
         }
-        let bounds = codec::bounds(options.kind)?;
+        let bounds = codec::bounds(options.kind);
         if let Some(queue) = &options.queue
             && !Arc::ptr_eq(queue.engine(), engine)
         {
@@ -159,6 +161,7 @@ impl Stream {
             ready: VecDeque::new(),
             taken: 0,
             ready_bytes: 0,
+            digest: None,
             bytes_out: 0,
             ended: false,
         })
@@ -266,20 +269,21 @@ impl Stream {
                 self.core.arm(state, ARMED_OUTPUT);
                 return Ok(Taken { produced, flushed, more: false, flow: Flow::Again });
             }
-            match self.ready.front_mut() {
-                Some(Item::Bytes(output)) => {
-                    let rest = &output.bytes()[self.taken..];
-                    let count = rest.len().min(cap - produced);
-                    sink(&rest[..count]);
-                    produced += count;
-                    self.ready_bytes -= count;
-                    if count < rest.len() {
-                        self.taken += count;
-                        break;
-                    }
-                    self.taken = 0;
-                    self.ready.pop_front();
+            if let Some(bytes) = self.ready.front().and_then(Item::bytes) {
+                let rest = &bytes[self.taken..];
+                let count = rest.len().min(cap - produced);
+                sink(&rest[..count]);
+                produced += count;
+                self.ready_bytes -= count;
+                if count < rest.len() {
+                    self.taken += count;
+                    break;
                 }
+                self.taken = 0;
+                self.ready.pop_front();
+                continue;
+            }
+            match self.ready.front_mut() {
                 Some(Item::Marks(count)) => {
                     flushed = true;
                     *count -= 1;
@@ -310,9 +314,9 @@ impl Stream {
         while self.fetch() {}
         let mut produced = 0;
         for item in &self.ready {
-            match item {
-                Item::Bytes(output) => produced += output.bytes().len(),
-                _ => break,
+            match item.bytes() {
+                Some(bytes) => produced += bytes.len(),
+                None => break,
             }
         }
         produced -= self.taken;
@@ -559,8 +563,17 @@ impl Stream {
                 let bytes = output.bytes().len();
                 state.output -= bytes;
                 self.ready_bytes += bytes;
+                self.digest = Some(self.core.params.join(self.digest, output.digest));
                 if bytes == 0 {
                     continue;
+                }
+            }
+            if let (Item::End, Some(body)) = (&item, self.digest) {
+                let (bytes, len) = self.core.params.trailer(body);
+                if len > 0 {
+                    self.ready.push_back(Item::Trailer(bytes, len));
+                    self.ready_bytes += len;
+                    self.engine.counters.bytes_out.add(len as u64);
                 }
             }
             self.ready.push_back(item);

@@ -1,5 +1,9 @@
 //! What a codec is: a way to encode one segment, given the bytes before it.
 
+mod blocks;
+pub mod brotli;
+pub mod deflate;
+pub mod noise;
 pub mod stored;
 #[allow(unsafe_code, reason = "libzstd is a C library")]
 pub mod zstd;
@@ -16,6 +20,10 @@ pub enum Kind {
     Brotli,
     /// RFC 1952.
     Gzip,
+    /// RFC 1951: no frame, no check, and no content coding of HTTP.
+    Deflate,
+    /// RFC 1950: what HTTP calls `deflate`.
+    Zlib,
     /// No compression and no format of the world's: frames that carry what a segment was given, for
     /// tests of everything but codecs. C cannot ask for it.
     Stored,
@@ -28,6 +36,8 @@ impl Kind {
             1 => Ok(Kind::Zstd),
             2 => Ok(Kind::Brotli),
             3 => Ok(Kind::Gzip),
+            4 => Ok(Kind::Deflate),
+            5 => Ok(Kind::Zlib),
             _ => Err(Status::Invalid),
         }
     }
@@ -38,6 +48,8 @@ impl Kind {
             Kind::Zstd => 1,
             Kind::Brotli => 2,
             Kind::Gzip => 3,
+            Kind::Deflate => 4,
+            Kind::Zlib => 5,
             Kind::Stored => 0,
         }
     }
@@ -54,12 +66,13 @@ pub struct Bounds {
     pub default: i32,
 }
 
-/// The levels of `kind`, or `Unsupported` where this build lacks it.
-pub fn bounds(kind: Kind) -> Result<Bounds, Status> {
+/// The levels of `kind`.
+pub fn bounds(kind: Kind) -> Bounds {
     match kind {
-        Kind::Zstd => Ok(zstd::bounds()),
-        Kind::Stored => Ok(Bounds { min: 0, max: 22, default: 0 }),
-        Kind::Brotli | Kind::Gzip => Err(Status::Unsupported),
+        Kind::Zstd => zstd::bounds(),
+        Kind::Brotli => brotli::bounds(),
+        Kind::Gzip | Kind::Deflate | Kind::Zlib => deflate::bounds(),
+        Kind::Stored => Bounds { min: 0, max: 22, default: 0 },
     }
 }
 
@@ -91,8 +104,14 @@ pub struct Params {
 #[derive(Clone, Copy, Debug)]
 enum Detail {
     Zstd(zstd::Tuning),
+    Brotli(brotli::Tuning),
+    Deflate(deflate::Tuning),
     Stored,
 }
+
+/// Largest window that a stream declares: 8 MiB, the most that a browser must accept (RFC 9659,
+/// section 3).
+pub const WINDOW_LOG_MOST: u32 = 23;
 
 /// Smallest window that a stream declares. Below it blocks get so small that their headers count.
 pub const WINDOW_LOG_LEAST: u32 = 13;
@@ -116,23 +135,39 @@ pub struct Request {
 impl Params {
     /// Settles a stream's parameters.
     pub fn settle(request: &Request) -> Result<Params, Status> {
-        let bounds = bounds(request.kind)?;
+        let bounds = bounds(request.kind);
         if request.level < bounds.min || request.level > bounds.max {
             return Err(Status::Invalid);
         }
-        // 23 is 8 MiB, the most that a browser must accept (RFC 9659, section 3).
-        if request.window_log != 0 && !(10..=23).contains(&request.window_log) {
+        let largest = if request.kind == Kind::Zstd { WINDOW_LOG_MOST } else { 24 };
+        if request.window_log != 0 && !(10..=largest).contains(&request.window_log) {
             return Err(Status::Invalid);
         }
+        let gap = if request.kind == Kind::Brotli { brotli::WINDOW_GAP } else { 0 };
         let reach = (request.history + request.segment) as u64;
-        let reach = request.content_length.map_or(reach, |length| length.min(reach));
-        let most = if request.window_log == 0 { 23 } else { request.window_log };
-        let window_log = ceil_log2(reach).min(most).max(WINDOW_LOG_LEAST);
+        let reach = request.content_length.map_or(reach, |length| length.min(reach)) + gap;
+        let most = match request.window_log {
+            0 => WINDOW_LOG_MOST,
+            asked => asked.min(WINDOW_LOG_MOST),
+        };
+        let mut window_log = ceil_log2(reach).min(most).max(WINDOW_LOG_LEAST);
+        let framed = |framing| Detail::Deflate(deflate::Tuning::settle(request.level, framing));
         let detail = match request.kind {
             Kind::Zstd => Detail::Zstd(zstd::Tuning::settle(request, window_log)),
+            Kind::Brotli => {
+                let tuning =
+                    brotli::Tuning::settle(request.level, request.content_length, most, window_log);
+                window_log = tuning.declared();
+                Detail::Brotli(tuning)
+            }
+            Kind::Gzip => framed(deflate::Framing::Gzip),
+            Kind::Deflate => framed(deflate::Framing::Raw),
+            Kind::Zlib => framed(deflate::Framing::Zlib),
             Kind::Stored => Detail::Stored,
-            Kind::Brotli | Kind::Gzip => return Err(Status::Unsupported),
         };
+        if let Detail::Deflate(_) = detail {
+            window_log = deflate::WINDOW_LOG;
+        }
         Ok(Params { kind: request.kind, level: request.level, window_log, detail })
     }
 
@@ -140,7 +175,9 @@ impl Params {
     pub fn shape(kind: Kind, level: i32) -> Shape {
         match kind {
             Kind::Zstd => zstd::shape(level),
-            _ => Shape { segment: 1 << 20, first: 1 << 17, history: 256 << 10 },
+            Kind::Brotli => brotli::shape(level),
+            Kind::Gzip | Kind::Deflate | Kind::Zlib => deflate::shape(level),
+            Kind::Stored => Shape { segment: 1 << 20, first: 1 << 17, history: 256 << 10 },
         }
     }
 
@@ -148,6 +185,8 @@ impl Params {
     pub fn output_bound(&self, input: usize) -> usize {
         match self.detail {
             Detail::Zstd(_) => zstd::output_bound(input),
+            Detail::Brotli(_) => brotli::output_bound(input),
+            Detail::Deflate(_) => deflate::output_bound(input),
             Detail::Stored => stored::output_bound(input),
         }
     }
@@ -156,6 +195,8 @@ impl Params {
     pub fn encoder_memory(&self, history: usize, input: usize) -> usize {
         match self.detail {
             Detail::Zstd(tuning) => tuning.encoder_memory(history, input),
+            Detail::Brotli(tuning) => tuning.encoder_memory(history, input),
+            Detail::Deflate(tuning) => tuning.encoder_memory(),
             Detail::Stored => 64,
         }
     }
@@ -165,6 +206,8 @@ impl Params {
     pub fn cost_ns(&self, history: usize, input: usize) -> u64 {
         match self.detail {
             Detail::Zstd(tuning) => tuning.cost_ns(history, input),
+            Detail::Brotli(tuning) => tuning.cost_ns(history, input),
+            Detail::Deflate(tuning) => tuning.cost_ns(history, input),
             Detail::Stored => 500 + input as u64 / 8,
         }
     }
@@ -173,10 +216,63 @@ impl Params {
     pub fn new_encoder(&self) -> Result<Box<dyn Encoder>, Status> {
         match self.detail {
             Detail::Zstd(_) => Ok(Box::new(zstd::ZstdEncoder::new()?)),
+            Detail::Brotli(_) => Ok(Box::new(brotli::BrotliEncoder::default())),
+            Detail::Deflate(_) => Ok(Box::new(deflate::DeflateEncoder::new())),
             Detail::Stored => Ok(Box::new(stored::StoredEncoder)),
         }
     }
+
+    /// Whether the encoder is known to panic on some such segments.
+    pub fn may_panic(&self, window: &Window<'_>) -> bool {
+        match &self.detail {
+            Detail::Brotli(tuning) => brotli::may_panic(tuning, window),
+            _ => false,
+        }
+    }
+
+    /// What the trailer will need to know of a segment's input.
+    pub fn digest(&self, input: &[u8]) -> Digest {
+        let check = match &self.detail {
+            Detail::Deflate(tuning) => tuning.framing.check(input),
+            _ => 0,
+        };
+        Digest { check, length: input.len() as u64 }
+    }
+
+    /// The digest of a body that goes on.
+    pub fn join(&self, body: Option<Digest>, next: Digest) -> Digest {
+        match (&self.detail, body) {
+            (_, None) => next,
+            (Detail::Deflate(tuning), Some(body)) => Digest {
+                check: tuning.framing.join(body.check, next.check, next.length),
+                length: body.length + next.length,
+            },
+            (_, Some(body)) => Digest { check: 0, length: body.length + next.length },
+        }
+    }
+
+    /// What follows the last segment of a body.
+    pub fn trailer(&self, body: Digest) -> ([u8; TRAILER_MOST], usize) {
+        match &self.detail {
+            Detail::Deflate(tuning) => tuning.framing.trailer(body),
+            _ => ([0; TRAILER_MOST], 0),
+        }
+    }
 }
+
+/// What a trailer says of a body. Workers compute it of each segment, and the owner joins them in
+/// their order: a running sum would make the owner read each byte, or each segment wait for the one
+/// before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digest {
+    /// The checksum of the format.
+    pub check: u32,
+    /// Bytes.
+    pub length: u64,
+}
+
+/// Bytes of a trailer, at most.
+pub const TRAILER_MOST: usize = 8;
 
 /// One segment as an encoder sees it. History lies directly in front of the input in one slice:
 /// libzstd gives wrong bytes without an error when it does not.
@@ -195,6 +291,11 @@ impl<'a> Window<'a> {
     pub fn new(bytes: &'a [u8], history: usize, first: bool, last: bool) -> Window<'a> {
         assert!(history <= bytes.len(), "history is part of the window");
         Window { bytes, history, first, last }
+    }
+
+    /// The same segment, for an encoder that may refer to nothing.
+    pub fn without_history(&self) -> Window<'a> {
+        Window { bytes: self.input(), history: 0, ..*self }
     }
 
     /// What the encoder may refer to.

@@ -140,6 +140,7 @@ pub unsafe extern "C" fn weft_engine_stats(
                 encoders_running: s.encoders_running,
                 encoders_made: s.encoders_made,
                 threads: s.threads,
+                segments_again: s.segments_again,
             })
         }?;
         Ok(WEFT_OK)

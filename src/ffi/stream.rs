@@ -98,7 +98,7 @@ pub unsafe extern "C" fn weft_stream_begin(
             level: (given.level != WEFT_LEVEL_DEFAULT).then_some(given.level),
             overload_level: match given.overload_level {
                 WEFT_LEVEL_NONE => None,
-                WEFT_LEVEL_DEFAULT => Some(codec::bounds(Kind::from_c(given.codec)?)?.default),
+                WEFT_LEVEL_DEFAULT => Some(codec::bounds(Kind::from_c(given.codec)?).default),
                 level => Some(level),
             },
             window_log: given.window_log,

@@ -40,10 +40,15 @@ pub const WEFT_E_SHUTDOWN: i32 = -8;
 
 /// Zstandard, RFC 8878: content coding `zstd`, one frame, window of at most 8 MiB (RFC 9659).
 pub const WEFT_ZSTD: u32 = 1;
-/// Brotli, RFC 7932: content coding `br`. Not in this version: `WEFT_E_UNSUPPORTED`.
+/// Brotli, RFC 7932: content coding `br`, one stream, window of at most 8 MiB.
 pub const WEFT_BROTLI: u32 = 2;
-/// gzip, RFC 1952: content coding `gzip`. Not in this version: `WEFT_E_UNSUPPORTED`.
+/// gzip, RFC 1952: content coding `gzip`, one member.
 pub const WEFT_GZIP: u32 = 3;
+/// Raw deflate, RFC 1951: no frame and no checksum. Not a content coding of HTTP.
+pub const WEFT_DEFLATE: u32 = 4;
+/// zlib, RFC 1950: what HTTP calls the content coding `deflate`. `weft_negotiate` does not choose it,
+/// since some clients take that name for raw deflate.
+pub const WEFT_ZLIB: u32 = 5;
 
 /// The codec's default level (see `weft_level_bounds`).
 pub const WEFT_LEVEL_DEFAULT: i32 = i32::MIN;
@@ -121,15 +126,16 @@ pub struct weft_engine_options {
 pub struct weft_stream_options {
     /// `sizeof(weft_stream_options)`.
     pub struct_size: usize,
-    /// `WEFT_ZSTD`, `WEFT_BROTLI` or `WEFT_GZIP`.
+    /// `WEFT_ZSTD`, `WEFT_BROTLI`, `WEFT_GZIP`, `WEFT_DEFLATE` or `WEFT_ZLIB`.
     pub codec: u32,
     /// Within `weft_level_bounds`, or `WEFT_LEVEL_DEFAULT`.
     pub level: i32,
     /// The level used where the engine is overloaded at begin, or `WEFT_LEVEL_NONE` (default): then
     /// begin answers `WEFT_E_LIMIT`.
     pub overload_level: i32,
-    /// Largest window, as a power of two: 10 to 23 for zstd. 0 (default): chosen from the history,
-    /// the segments and the length. Small windows are raised to 8 KiB.
+    /// Largest window, as a power of two: 10 to 23 for zstd, 10 to 24 for the others. 0 (default):
+    /// chosen from the history, the segments and the length. Small windows are raised to 8 KiB (for
+    /// brotli at levels 0 and 1 to 256 KiB), large ones lowered to 8 MiB; deflate's is 32 KiB.
     pub window_log: u32,
     /// Bytes of the body, or `WEFT_LENGTH_UNKNOWN` (default). A hint for cutting and for the window:
     /// a body that turns out longer or shorter is still coded right.
@@ -221,6 +227,9 @@ pub struct weft_engine_info {
     pub encoders_made: u64,
     /// Threads of weft's own now alive.
     pub threads: u64,
+    /// Segments encoded a second time, without history, because the compression library failed on
+    /// them with it. They are right, only less small.
+    pub segments_again: u64,
 }
 
 /// What a stream has done. Fill `struct_size`, then call `weft_stream_stats`.
@@ -229,7 +238,7 @@ pub struct weft_engine_info {
 pub struct weft_stream_info {
     /// `sizeof(weft_stream_info)`.
     pub struct_size: usize,
-    /// `WEFT_ZSTD`, `WEFT_BROTLI` or `WEFT_GZIP`.
+    /// `WEFT_ZSTD`, `WEFT_BROTLI`, `WEFT_GZIP`, `WEFT_DEFLATE` or `WEFT_ZLIB`.
     pub codec: u32,
     /// The level in use: the one asked for, the default, or the overload level.
     pub level: i32,
@@ -281,6 +290,8 @@ const _: () = {
     assert!(WEFT_ZSTD == Kind::Zstd.to_c());
     assert!(WEFT_BROTLI == Kind::Brotli.to_c());
     assert!(WEFT_GZIP == Kind::Gzip.to_c());
+    assert!(WEFT_DEFLATE == Kind::Deflate.to_c());
+    assert!(WEFT_ZLIB == Kind::Zlib.to_c());
     assert!(WEFT_RETAIN_ALL == Retention::All.to_c());
     assert!(WEFT_RETAIN_BOUNDED == Retention::Bounded.to_c());
     assert!(WEFT_RELEASE_ALL == Retention::None.to_c());

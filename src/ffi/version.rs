@@ -38,7 +38,7 @@ pub unsafe extern "C" fn weft_level_bounds(
     dflt: *mut i32,
 ) -> weft_status {
     guard(|| {
-        let bounds = codec::bounds(codec::Kind::from_c(codec)?)?;
+        let bounds = codec::bounds(codec::Kind::from_c(codec)?);
         // SAFETY: the caller vouches for each pointer that is not NULL.
         unsafe {
             out(min, bounds.min);

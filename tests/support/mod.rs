@@ -55,11 +55,13 @@ pub fn text(len: usize, seed: u64) -> Vec<u8> {
 
 pub fn json(len: usize, seed: u64) -> Vec<u8> {
     let mut numbers = Numbers::new(seed);
+    let words = text(1 << 16, numbers.next());
+    let words = String::from_utf8_lossy(&words).replace('\n', " ");
     let mut body = b"[".to_vec();
     while body.len() < len {
         let (id, flag) = (numbers.below(1 << 40), numbers.below(2) == 0);
-        let name = text(12, numbers.next());
-        let name = String::from_utf8_lossy(&name).replace('\n', " ");
+        let start = numbers.below((1 << 16) - 12) as usize;
+        let name = &words[start..start + 12];
         body.extend(
             format!(
                 "{{\"id\":{id},\"name\":\"{name}\",\"active\":{flag},\"score\":{}}},",
@@ -126,6 +128,75 @@ fn run_tool(
     })
 }
 
+/// Decodes with two decoders that know nothing of the encoder; both must give the same, and find one
+/// stream and nothing after it.
+pub fn decode(kind: Kind, bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let body = library(kind, bytes)?;
+    let again = match kind {
+        Kind::Zstd => zstd_tool(bytes)?,
+        Kind::Brotli => pipe("brotli", &["-dc"], bytes)?,
+        Kind::Gzip => pipe("gzip", &["-dcq"], bytes)?,
+        _ => return Ok(body),
+    };
+    if body == again { Ok(body) } else { Err("two decoders, two bodies".into()) }
+}
+
+/// What can be decoded of a stream that is not complete.
+pub fn prefix(kind: Kind, bytes: &[u8]) -> Vec<u8> {
+    if kind == Kind::Zstd {
+        return zstd_prefix(bytes);
+    }
+    let mut body = Vec::new();
+    let _ = read_all(kind, &mut &bytes[..], &mut body);
+    body
+}
+
+/// The decoder of a library: no C, and not the encoder's.
+fn library(kind: Kind, bytes: &[u8]) -> Result<Vec<u8>, String> {
+    if kind == Kind::Zstd {
+        return ruzstd(bytes);
+    }
+    let (mut source, mut body) = (bytes, Vec::new());
+    read_all(kind, &mut source, &mut body).map_err(|error| format!("{kind:?}: {error}"))?;
+    if source.is_empty() { Ok(body) } else { Err(format!("{kind:?}: bytes after the stream")) }
+}
+
+fn read_all(kind: Kind, source: &mut &[u8], body: &mut Vec<u8>) -> std::io::Result<()> {
+    let mut read = |reader: &mut dyn Read| -> std::io::Result<()> {
+        let mut piece = [0; 4096];
+        loop {
+            match reader.read(&mut piece)? {
+                0 => return Ok(()),
+                count => body.extend(&piece[..count]),
+            }
+        }
+    };
+    match kind {
+        // With one byte at a time it takes no more than it needs.
+        Kind::Brotli => read(&mut brotli_decompressor::Decompressor::new(source, 1)),
+        Kind::Gzip => read(&mut flate2::bufread::GzDecoder::new(source)),
+        Kind::Zlib => read(&mut flate2::bufread::ZlibDecoder::new(source)),
+        Kind::Deflate => read(&mut flate2::bufread::DeflateDecoder::new(source)),
+        Kind::Zstd | Kind::Stored => Ok(()),
+    }
+}
+
+/// All levels of a codec; of zstd those where something changes.
+pub fn levels(kind: Kind) -> Vec<i32> {
+    match kind {
+        Kind::Zstd => vec![-5, 1, 3, 6, 9, 12, 15, 19, 22],
+        Kind::Brotli => (0..=11).collect(),
+        _ => (0..=9).collect(),
+    }
+}
+
+/// Every codec that has a name in C.
+pub const KINDS: [Kind; 5] = [Kind::Zstd, Kind::Brotli, Kind::Gzip, Kind::Deflate, Kind::Zlib];
+
+pub fn of(kind: Kind, level: i32) -> Options {
+    Options { level: Some(level), ..Options::new(kind) }
+}
+
 /// Decodes with ruzstd; exactly one frame, nothing after it.
 pub fn ruzstd(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let mut source = bytes;
@@ -143,7 +214,7 @@ pub fn engine(threads: u32) -> Arc<Engine> {
 }
 
 pub fn zstd(level: i32) -> Options {
-    Options { level: Some(level), ..Options::new(Kind::Zstd) }
+    of(Kind::Zstd, level)
 }
 
 /// Feeds `body` in pieces and takes all output. `marks` are offsets with a flush mark behind them,
@@ -194,5 +265,16 @@ pub fn drain(stream: &mut Stream, out: &mut Vec<u8>, reached: &mut Vec<usize>) -
         if taken.flow != Flow::Ok {
             return taken.flow;
         }
+    }
+}
+
+/// The window that a brotli stream declares (RFC 7932, section 9.1).
+pub fn brotli_window(first: u8) -> u32 {
+    let first = u32::from(first);
+    match (first & 1, first >> 1 & 7, first >> 4 & 7) {
+        (0, _, _) => 16,
+        (_, 0, 0) => 17,
+        (_, 0, low) => 8 + low,
+        (_, high, _) => 17 + high,
     }
 }

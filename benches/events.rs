@@ -1,0 +1,179 @@
+//! What small flushed pieces cost, and what is saved by keeping the encoder's memory: the figures of
+//! `cargo bench --bench events`. CPU of the calling thread.
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::time::{ClockId, clock_gettime};
+use std::sync::Arc;
+use std::time::Duration;
+use weft::codec::Kind;
+use weft::engine::{Engine, Options as EngineOptions};
+use weft::stream::{Flow, Options, Stream};
+use zlib_rs::{Deflate, DeflateFlush};
+
+fn cpu() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from).unwrap_or_default()
+}
+
+fn faults() -> i64 {
+    getrusage(UsageWho::RUSAGE_SELF).map(|usage| usage.minor_page_faults()).unwrap_or(0)
+}
+
+fn engine() -> Arc<Engine> {
+    Engine::new(EngineOptions::default()).expect("engine")
+}
+
+fn text(len: usize) -> Vec<u8> {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut body = Vec::with_capacity(len + 80);
+    while body.len() < len {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let (a, b) = (state % 100_000, state >> 40 & 1023);
+        body.extend(
+            format!("{{\"id\":{a},\"user\":\"name{b}\",\"on\":true,\"x\":{}}},\n", a * b).bytes(),
+        );
+    }
+    body.truncate(len);
+    body
+}
+
+/// Feeds pieces of `piece` bytes with a mark behind each; seconds, bytes.
+fn flushed(
+    engine: &Arc<Engine>,
+    kind: Kind,
+    level: i32,
+    body: &[u8],
+    piece: usize,
+) -> (f64, usize) {
+    let options = Options {
+        level: Some(level),
+        content_length: (piece >= body.len()).then_some(body.len() as u64),
+        ..Options::new(kind)
+    };
+    let mut stream = Stream::begin(engine, options).expect("begin");
+    let mut out = 0;
+    let mut take = |stream: &mut Stream| loop {
+        let taken = stream.poll(1 << 20, &mut |bytes| out += bytes.len()).expect("poll");
+        if taken.flow != Flow::Ok {
+            break;
+        }
+    };
+    let start = cpu();
+    for part in body.chunks(piece) {
+        let mut rest = part;
+        while !rest.is_empty() {
+            rest = &rest[stream.feed(rest).expect("feed").0..];
+            take(&mut stream);
+        }
+        if piece < body.len() {
+            stream.flush().expect("flush");
+        }
+        take(&mut stream);
+    }
+    stream.finish().expect("finish");
+    take(&mut stream);
+    ((cpu() - start).as_secs_f64(), out)
+}
+
+/// The same with an encoder that is kept.
+fn kept(kind: Kind, level: i32, body: &[u8], piece: usize) -> (f64, usize) {
+    let start = cpu();
+    let mut out = vec![0; piece + 4096];
+    let mut bytes = 0;
+    match kind {
+        Kind::Zstd => {
+            use std::io::Write;
+            let mut sink = zstd::stream::Encoder::new(Vec::new(), level).expect("libzstd");
+            for part in body.chunks(piece) {
+                sink.write_all(part).and_then(|()| sink.flush()).expect("libzstd");
+            }
+            bytes = sink.finish().expect("libzstd").len();
+        }
+        Kind::Brotli => {
+            use std::io::Write;
+            let mut sink = brotli::CompressorWriter::new(Vec::new(), 4096, level as u32, 18);
+            for part in body.chunks(piece) {
+                sink.write_all(part).and_then(|()| sink.flush()).expect("brotli");
+            }
+            bytes = sink.into_inner().len();
+        }
+        _ => {
+            let mut one = Deflate::new(level, false, 15);
+            for part in body.chunks(piece) {
+                let before = one.total_out();
+                one.compress(part, &mut out, DeflateFlush::SyncFlush).expect("deflate");
+                bytes += (one.total_out() - before) as usize;
+            }
+        }
+    }
+    ((cpu() - start).as_secs_f64(), bytes)
+}
+
+fn least(mut measure: impl FnMut() -> (f64, usize)) -> (f64, usize) {
+    (0..5).map(|_| measure()).min_by(|a, b| a.0.total_cmp(&b.0)).expect("runs")
+}
+
+fn main() {
+    let cases = [(Kind::Brotli, 5), (Kind::Gzip, 6), (Kind::Zstd, 3), (Kind::Zstd, 12)];
+    println!(
+        "| 200-byte events | weft | encoder kept | size, weft | size, kept |\n|---|---|---|---|---|"
+    );
+    let body = text(200 * 2_000);
+    for (kind, level) in cases {
+        let engine = engine();
+        let ours = least(|| flushed(&engine, kind, level, &body, 200));
+        let theirs = least(|| kept(kind, level, &body, 200));
+        println!(
+            "| {kind:?} {level} | {:.1} us | {:.1} us | {} B | {} B |",
+            ours.0 * 1e6 / 2_000.0,
+            theirs.0 * 1e6 / 2_000.0,
+            ours.1 / 2_000,
+            theirs.1 / 2_000
+        );
+    }
+    println!(
+        "\n| 3 MB, flushed every 8 KiB | one piece | flushed | CPU | size |\n|---|---|---|---|---|"
+    );
+    let body = std::env::args()
+        .skip(1)
+        .find(|a| !a.starts_with("--"))
+        .and_then(|file| std::fs::read(file).ok())
+        .unwrap_or_else(|| text(3 << 20));
+    let body = &body[..body.len().min(3 << 20)];
+    for (kind, level) in [(Kind::Brotli, 5), (Kind::Gzip, 6), (Kind::Zstd, 3)] {
+        let engine = engine();
+        let whole = least(|| flushed(&engine, kind, level, body, body.len()));
+        let parts = least(|| flushed(&engine, kind, level, body, 8 << 10));
+        println!(
+            "| {kind:?} {level} | {:.1} ms | {:.1} ms | x{:.2} | {:+.1} % |",
+            whole.0 * 1e3,
+            parts.0 * 1e3,
+            parts.0 / whole.0,
+            (parts.1 as f64 / whole.1 as f64 - 1.0) * 100.0
+        );
+    }
+    println!("\n| 85 KB at brotli 9 | page faults | ms each |\n|---|---|---|");
+    let body = text(85_000);
+    let ours = engine();
+    flushed(&ours, Kind::Brotli, 9, &body, body.len());
+    for (name, fresh) in [("one engine", false), ("a fresh encoder each", true)] {
+        let (count, start, before) = (if fresh { 50 } else { 1000 }, cpu(), faults());
+        for _ in 0..count {
+            if fresh {
+                let params = brotli::enc::BrotliEncoderParams {
+                    quality: 9,
+                    ..brotli::enc::BrotliEncoderParams::default()
+                };
+                brotli::BrotliCompress(&mut &body[..], &mut Vec::new(), &params).expect("brotli");
+            } else {
+                flushed(&ours, Kind::Brotli, 9, &body, body.len());
+            }
+        }
+        println!(
+            "| {name} | {} | {:.2} |",
+            (faults() - before) / count,
+            (cpu() - start).as_secs_f64() * 1e3 / count as f64
+        );
+    }
+}
