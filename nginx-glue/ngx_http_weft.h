@@ -30,6 +30,7 @@
 
 
 typedef struct ngx_http_weft_engine_s  ngx_http_weft_engine_t;
+typedef struct ngx_http_weft_task_s  ngx_http_weft_task_t;
 
 
 typedef struct {
@@ -88,7 +89,6 @@ typedef struct {
     unsigned                   vary:1;       /* the coding was negotiable */
     unsigned                   coding:1;     /* the body is for us */
     unsigned                   waiting:1;    /* is in engine->waiting */
-    unsigned                   full:1;       /* weft had no room */
     unsigned                   flush:1;
     unsigned                   last:1;
     unsigned                   finished:1;
@@ -99,6 +99,34 @@ typedef struct {
     unsigned                   done:1;
     unsigned                   failed:1;
 } ngx_http_weft_ctx_t;
+
+
+struct ngx_http_weft_engine_s {
+    ngx_http_weft_main_conf_t  *conf;
+
+#if (NGX_THREADS)
+    ngx_thread_pool_t          *pool;      /* NULL: in the event loop */
+    pthread_t                   thread;
+    ngx_http_weft_task_t       *free;
+    time_t                      refused;
+#endif
+
+    weft_engine                *engine;
+    weft_queue                 *queue;
+
+    ngx_uint_t                  tasks;     /* posted, not seen to complete */
+    ngx_queue_t                 waiting;   /* requests that wait for tasks */
+
+    ngx_event_t                 news;
+    ngx_event_t                 timer;
+    ngx_atomic_t                notified;
+    ngx_uint_t                  stale;
+
+    time_t                      told;
+    uint64_t                    refused_overload;
+
+    unsigned                    failed:1;
+};
 
 
 /* ngx_http_weft_conf.c */
@@ -131,6 +159,20 @@ void ngx_http_weft_weak_etag(ngx_http_request_t *r);
 ngx_int_t ngx_http_weft_body_filter_init(ngx_conf_t *cf);
 void ngx_http_weft_ready(void *user);
 void ngx_http_weft_free_stream(ngx_http_weft_ctx_t *ctx);
+ngx_uint_t ngx_http_weft_is_pending(ngx_http_weft_ctx_t *ctx);
+ngx_int_t ngx_http_weft_failed(ngx_http_weft_ctx_t *ctx, const char *action,
+    weft_status rc);
+
+
+/* ngx_http_weft_output.c */
+
+ngx_int_t ngx_http_weft_get_buf(ngx_http_request_t *r,
+    ngx_http_weft_ctx_t *ctx);
+ngx_int_t ngx_http_weft_poll(ngx_http_request_t *r, ngx_http_weft_ctx_t *ctx);
+ngx_int_t ngx_http_weft_put_buf(ngx_http_request_t *r,
+    ngx_http_weft_ctx_t *ctx, ngx_uint_t flush, ngx_uint_t last);
+ngx_uint_t ngx_http_weft_has_no_buf(ngx_http_weft_ctx_t *ctx);
+void ngx_http_weft_free_bufs(ngx_http_request_t *r, ngx_http_weft_ctx_t *ctx);
 
 
 /* ngx_http_weft_engine.c */
@@ -140,8 +182,20 @@ ngx_http_weft_engine_t *ngx_http_weft_engine_add(ngx_conf_t *cf,
 ngx_int_t ngx_http_weft_begin(ngx_http_weft_ctx_t *ctx, uint32_t codec);
 void ngx_http_weft_wait(ngx_http_weft_ctx_t *ctx);
 void ngx_http_weft_unwait(ngx_http_weft_ctx_t *ctx);
+size_t ngx_http_weft_dispatch(ngx_http_weft_engine_t *e);
+void ngx_http_weft_set_timer(ngx_http_weft_engine_t *e);
 ngx_int_t ngx_http_weft_init_process(ngx_cycle_t *cycle);
 void ngx_http_weft_exit_process(ngx_cycle_t *cycle);
+
+
+/* ngx_http_weft_threads.c */
+
+#if (NGX_THREADS)
+ngx_uint_t ngx_http_weft_can_notify(ngx_conf_t *cf);
+ngx_uint_t ngx_http_weft_max_running(void);
+int ngx_http_weft_post(void *data, weft_task *weft);
+void ngx_http_weft_free_tasks(ngx_http_weft_engine_t *e);
+#endif
 
 
 #endif /* _NGX_HTTP_WEFT_H_INCLUDED_ */
