@@ -146,6 +146,7 @@ static inline void send_body(weft_engine *engine, const weft_stream_options *opt
     CHECK_EQ(reported, count);
     CHECK_EQ(stream_info(stream).bytes_in, len);
     CHECK_EQ(stream_info(stream).bytes_out, client.taken);
+    CHECK_EQ(stream_info(stream).window_log, client.window_log);
     CHECK_EQ(strlen(weft_stream_error(stream)), 0);
     decoder_end(&client);
     weft_stream_free(stream);
