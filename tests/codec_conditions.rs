@@ -213,6 +213,21 @@ fn noise_does_not_grow() {
 }
 
 #[test]
+fn the_best_levels_do_not_spend_their_time_on_noise() {
+    let (noise, words) = (random(1 << 20, 9), text(1 << 20, 9));
+    for (kind, level) in [(Kind::Zstd, 19), (Kind::Brotli, 11)] {
+        let engine = engine(0);
+        let time = |body: &[u8]| {
+            let before = engine.stats().cpu_ns;
+            run(&engine, of(kind, level), body, &[], 1 << 20);
+            engine.stats().cpu_ns - before
+        };
+        let (noise, words) = (time(&noise), time(&words));
+        assert!(noise * 4 < words, "{kind:?} {level}: {noise} ns, text {words} ns");
+    }
+}
+
+#[test]
 fn noise_that_repeats_is_found_all_the_same() {
     let body = random(20_000, 4).repeat(8);
     for kind in KINDS {

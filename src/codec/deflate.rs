@@ -92,7 +92,7 @@ pub fn shape(level: i32) -> Shape {
     let kib = |count: usize| count << 10;
     match level {
         0 => Shape { segment: kib(256), first: kib(256), history: 0 },
-        _ => Shape { segment: kib(256), first: kib(128), history: kib(32) },
+        _ => Shape { segment: kib(512), first: kib(128), history: kib(32) },
     }
 }
 

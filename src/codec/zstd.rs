@@ -15,6 +15,7 @@
 //! 5. `ZSTD_invalidateRepCodes` before each segment but the first: a decoder's repeat offsets carry
 //!    over from block to block, a fresh encoder's start anew.
 
+use super::noise::is_noise;
 use super::{Bounds, Encoder, Fault, Params, Request, Shape, Window};
 use crate::error::Status;
 use core::ffi::{CStr, c_int, c_void};
@@ -167,7 +168,7 @@ impl ZstdEncoder {
     }
 
     /// Brings the context into the state in which a fresh one would be, with the stream's parameters.
-    fn prepare(&mut self, tuning: &Tuning, input: usize) -> Result<(), Fault> {
+    fn prepare(&mut self, tuning: &Tuning, input: &[u8]) -> Result<(), Fault> {
         use sys::ZSTD_cParameter as P;
         let both = sys::ZSTD_ResetDirective::ZSTD_reset_session_and_parameters;
         // SAFETY: a live context of ours.
@@ -179,8 +180,15 @@ impl ZstdEncoder {
         self.set(P::ZSTD_c_chainLog, params.chainLog as c_int)?;
         self.set(P::ZSTD_c_searchLog, params.searchLog as c_int)?;
         self.set(P::ZSTD_c_minMatch, params.minMatch as c_int)?;
-        self.set(P::ZSTD_c_targetLength, params.targetLength as c_int)?;
-        self.set(P::ZSTD_c_strategy, tuning.strategy_for(input) as c_int)?;
+        let mut strategy = tuning.strategy_for(input.len());
+        let mut target = params.targetLength;
+        if strategy as u32 > sys::ZSTD_strategy::ZSTD_dfast as u32 && is_noise(input) {
+            // Sees at once that nothing can be saved, and still finds repetitions: for this strategy
+            // a target length is how much it skips.
+            (strategy, target) = (sys::ZSTD_strategy::ZSTD_fast, 0);
+        }
+        self.set(P::ZSTD_c_targetLength, target as c_int)?;
+        self.set(P::ZSTD_c_strategy, strategy as c_int)?;
         self.set(P::ZSTD_c_contentSizeFlag, 0)?;
         self.set(P::ZSTD_c_checksumFlag, 0)?;
         self.set(P::ZSTD_c_dictIDFlag, 0)?;
@@ -215,7 +223,7 @@ impl Encoder for ZstdEncoder {
             }
             return Ok(0..end);
         }
-        self.prepare(tuning, input.len())?;
+        self.prepare(tuning, input)?;
         let context = self.context.as_ptr();
         let flush = sys::ZSTD_EndDirective::ZSTD_e_flush;
         let last = if window.last { sys::ZSTD_EndDirective::ZSTD_e_end } else { flush };
