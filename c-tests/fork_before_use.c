@@ -222,8 +222,8 @@ int main(void)
     before_use();
     own_engine(0);
 #ifndef __SANITIZE_ADDRESS__
-    /* The sanitizer's allocator, unlike glibc's, is not made ready for fork: where one of the parent's
-       threads is inside it at that moment, the child's first malloc waits for ever. */
+    /* The sanitizer's allocator, unlike glibc's, is not made ready for fork: where one of the
+       parent's threads is inside it at that moment, the child's first malloc waits for ever. */
     for (int i = 0; i < (small() ? 1 : 10); i++)
         in_use(0);
 #endif
