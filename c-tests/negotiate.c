@@ -30,6 +30,7 @@ static uint32_t among_all(const char *value)
 int main(void)
 {
     static const uint32_t gzip_first[] = { WEFT_GZIP, WEFT_ZSTD };
+    static const uint32_t zlib_first[] = { WEFT_ZLIB, WEFT_DEFLATE, WEFT_GZIP };
     static const uint32_t unknown[] = { WEFT_ZSTD, 99 };
     uint32_t codec = 77;
     size_t commas = 65536;
@@ -54,6 +55,10 @@ int main(void)
     CHECK_EQ(chosen("zstd", 4, NULL, 0), 0);
     CHECK_EQ(chosen("zst\0d", 5, gzip_first, 2), 0);
     CHECK_EQ(chosen("gzip\0", 5, gzip_first, 2), 0);
+
+    /* The name deflate means two things to clients. */
+    CHECK_EQ(chosen("deflate, *;q=0.5", 16, zlib_first, 3), WEFT_GZIP);
+    CHECK_EQ(chosen("deflate, *;q=0.5", 16, zlib_first, 2), 0);
 
     memset(long_value, ',', commas);
     CHECK_EQ(chosen(long_value, commas, gzip_first, 2), 0);

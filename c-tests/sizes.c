@@ -10,7 +10,7 @@
 
 #include <stddef.h>
 
-/* The layout that hosts were compiled with. New fields come behind these. */
+/* The layout that hosts were compiled with. New fields come behind these, in infos too. */
 static void layout(void)
 {
     if (sizeof(void *) != 8)
@@ -46,11 +46,9 @@ static void layout(void)
     CHECK_EQ(offsetof(weft_stream_options, user), 88);
 
     CHECK_EQ(offsetof(weft_engine_info, streams_begun), 8);
-    CHECK_EQ(offsetof(weft_engine_info, threads), sizeof(weft_engine_info) - 8);
-    CHECK_EQ(sizeof(weft_engine_info), 8 * 28);
+    CHECK_EQ(offsetof(weft_engine_info, threads), 216);
     CHECK_EQ(offsetof(weft_stream_info, codec), 8);
-    CHECK_EQ(offsetof(weft_stream_info, output_ready), sizeof(weft_stream_info) - 8);
-    CHECK_EQ(sizeof(weft_stream_info), 8 * 10);
+    CHECK_EQ(offsetof(weft_stream_info, output_ready), 72);
 }
 
 static void versions(void)
