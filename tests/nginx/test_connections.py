@@ -90,9 +90,12 @@ class Clients(NginxCase):
         self.assert_coded(self.get("/5000.html"), body("text", 5000))
 
     def test_half_closed_client(self):
-        """A client that has shut its sending side still gets its answer."""
+        """A client that has shut its sending side still gets its answer.
+
+        Where it has to wait, for the pool as for an upstream, nginx takes the shut side for a client
+        that has left, and ends the request: so this page is one that is there at once."""
         with self.connect() as connection:
-            connection.send("/high/131073.html", headers=[("Connection", "close")])
+            connection.send("/inline/131073.html", headers=[("Connection", "close")])
             connection.sock.shutdown(1)
             self.assert_coded(connection.read(), body("text", 131073))
 
