@@ -1,5 +1,5 @@
-//! The long version of `roundtrip.rs`: 10 MB and 100 MB at every level. `make test-full` runs it; it
-//! takes most of an hour on two cores.
+//! The long version of `roundtrip.rs`: 10 MB and 100 MB at every level. It takes most of an hour on
+//! two cores: `cargo test --release --test full -- --ignored`.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::process::Command;
 use support::*;
 
 #[test]
-#[ignore = "most of an hour: make test-full"]
+#[ignore = "takes most of an hour"]
 fn large_bodies_at_every_level() {
     let levels = std::env::var("LEVELS").unwrap_or_else(|_| "-5,1,3,6,9,12,15,19,22".into());
     let sizes = std::env::var("SIZES").unwrap_or_else(|_| "10000000,100000000".into());

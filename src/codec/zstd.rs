@@ -107,7 +107,7 @@ impl Tuning {
         }
     }
 
-    /// Nanoseconds, from the strategy's speed on text. `cargo bench --bench cost` prints the table.
+    /// Nanoseconds, from the strategy's speed on text.
     pub fn cost_ns(&self, history: usize, input: usize) -> u64 {
         let strategy = self.strategy_for(input) as u64;
         // Picoseconds for each byte of input, and of history to be loaded.
