@@ -3,7 +3,7 @@
 import unittest
 
 from harness import measure
-from harness.case import FULL
+from harness.case import FULL, Site
 from harness.nginx import has, memory_bound, slowness
 
 MIB = measure.MIB
@@ -27,6 +27,12 @@ class Measures(unittest.TestCase):
             if pool["slowest"] * 20 <= inline["slowest"]:
                 return
         self.fail(f"slowest {pool['slowest']:.0f} ms with the pool, {inline['slowest']:.0f} ms without")
+
+    def test_load_client_leaves_a_connection_that_the_server_closes(self):
+        """nginx closes one after keepalive_requests (1000): the next request on it counted as failed."""
+        with Site("keepalive_requests 7;", files={"small.html": b"small"}) as site:
+            found = measure.load(site.port, "/small.html", 200, 0.5)
+        self.assertEqual((found["failed"], len(found["ms"])), (0, 100))
 
     def test_clients_leave_and_workers_reload(self):
         found = measure.comings_and_goings(*((200, 20) if FULL else (40, 4)), "release_all")

@@ -64,7 +64,12 @@ class Client:
             if not got.startswith(b"HTTP/1.1 200"):
                 self.failed += 1
             del self.busy[number]
-            self.idle.append(sock)
+            if b"\r\nconnection: close\r\n" in got[: head + 2].lower():
+                # nginx's keepalive_requests: one that is sent here now would be lost.
+                self.poll.unregister(sock)
+                sock.close()
+            else:
+                self.idle.append(sock)
 
     def run(self, rate, seconds, patience=60):
         # Connections are made before: opening them is not what is measured.

@@ -23,6 +23,12 @@ def _script(name, *words):
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
+def load(*words):
+    """What load.py finds with these arguments."""
+    out, _ = _script("load.py", *words).communicate()
+    return json.loads(out)
+
+
 def _fetch_all(port, uris, timeout=120):
     """Fetches all at once; returns the bodies. Anything wrong raises."""
     bodies, faults = [None] * len(uris), []
