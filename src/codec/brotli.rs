@@ -169,23 +169,23 @@ impl Tuning {
         (256 << 10) + ring + tables + input.min(256 << 10) * early + input * each
     }
 
-    /// Nanoseconds, from the quality's speed on text.
+    /// Nanoseconds, from the quality's speed on text (`cargo bench --bench cost`).
     pub fn cost_ns(&self, history: usize, input: usize) -> u64 {
         // Picoseconds for each byte of input, and of history to be loaded; nanoseconds to set up.
         let (input_ps, history_ps, setup_ns): (u64, u64, u64) =
             match self.quality_for(input, history == 0) {
-                0 => (4_000, 0, 10_000),
-                1 => (6_000, 0, 20_000),
-                2 => (9_000, 1_500, 20_000),
-                3 => (11_000, 1_500, 25_000),
-                4 => (17_000, 2_500, 30_000),
-                5 => (28_000, 5_000, 30_000),
-                6 => (35_000, 5_000, 30_000),
-                7 => (50_000, 5_000, 30_000),
-                8 => (60_000, 5_000, 30_000),
-                9 => (90_000, 8_000, 60_000),
-                10 => (700_000, 60_000, 200_000),
-                _ => (1_700_000, 100_000, 300_000),
+                0 => (5_000, 0, 6_000),
+                1 => (6_000, 0, 10_000),
+                2 => (9_000, 800, 15_000),
+                3 => (8_500, 800, 15_000),
+                4 => (10_500, 800, 16_000),
+                5 => (17_000, 3_000, 18_000),
+                6 => (22_000, 3_000, 18_000),
+                7 => (27_000, 5_000, 20_000),
+                8 => (33_000, 5_000, 22_000),
+                9 => (50_000, 8_000, 25_000),
+                10 => (500_000, 100_000, 800_000),
+                _ => (1_350_000, 150_000, 800_000),
             };
         setup_ns + (input as u64 * input_ps + history as u64 * history_ps) / 1_000
     }

@@ -129,20 +129,22 @@ impl Tuning {
         MEMORY
     }
 
-    /// Nanoseconds, from the level's speed on text.
+    /// Nanoseconds, from the level's speed on text (`cargo bench --bench cost`).
     pub fn cost_ns(&self, history: usize, input: usize) -> u64 {
-        let input_ps: u64 = match self.level {
-            0 => 300,
-            1 | 2 => 7_000,
-            3 => 9_000,
-            4 => 11_000,
-            5 => 12_500,
-            6 => 16_000,
-            7 => 22_000,
-            8 => 30_000,
-            _ => 40_000,
+        // Picoseconds for each byte of input, and of history to be loaded, which is done twice.
+        let (input_ps, history_ps, setup_ns): (u64, u64, u64) = match self.level {
+            0 => (40, 0, 2_000),
+            1 | 2 => (3_900, 1_700, 7_000),
+            3 => (5_500, 1_700, 7_000),
+            4 => (7_200, 1_700, 7_000),
+            5 => (8_200, 1_700, 7_000),
+            6 => (12_500, 1_700, 7_000),
+            7 => (18_000, 1_700, 7_000),
+            8 => (30_000, 1_700, 7_000),
+            _ => (25_000, 1_700, 7_000),
         };
-        12_000 + (input as u64 * input_ps + history as u64 * 1_500) / 1_000
+        let history = history.min(1 << WINDOW_LOG);
+        setup_ns + (input as u64 * input_ps + history as u64 * history_ps) / 1_000
     }
 }
 

@@ -107,20 +107,21 @@ impl Tuning {
         }
     }
 
-    /// Nanoseconds, from the strategy's speed on text.
+    /// Nanoseconds, from the strategy's speed on text (`cargo bench --bench cost`).
     pub fn cost_ns(&self, history: usize, input: usize) -> u64 {
         let strategy = self.strategy_for(input) as u64;
         // Picoseconds for each byte of input, and of history to be loaded.
         let (input_ps, history_ps): (u64, u64) = match strategy {
-            0..=1 => (2_500, 500),
-            2 => (3_300, 1_000),
-            3 => (6_500, 2_500),
-            4 => (9_000, 3_000),
-            5 => (15_000, 4_500),
-            6 => (45_000, 15_000),
-            7 => (80_000, 20_000),
-            8 => (150_000, 30_000),
-            _ => (250_000, 30_000),
+            0..=1 => (2_300, 300),
+            2 => (3_000, 600),
+            3 => (6_500, 1_000),
+            4 => (10_000, 1_500),
+            5 => (22_000, 2_000),
+            6 if input < 16 << 10 => (35_000, 20_000),
+            6 => (90_000, 20_000),
+            7 => (170_000, 40_000),
+            8 => (300_000, 50_000),
+            _ => (420_000, 50_000),
         };
         let setup_ns = 3_000;
         setup_ns + (input as u64 * input_ps + history as u64 * history_ps) / 1_000
