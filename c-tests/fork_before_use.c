@@ -146,9 +146,12 @@ static void in_the_child(handles h)
     }
     own_engine(2);
 
-    /* The frees do nothing, and do not wait for threads that are not here. */
-    if (h.task != NULL)
+    /* Tasks and frees do nothing, and do not wait for threads that are not here. Once more: a task
+       that was freed would be freed twice. */
+    for (int i = 0; i < 2; i++) {
         weft_task_run(h.task);
+        weft_task_discard(h.task);
+    }
     weft_stream_free(h.waiting);
     weft_stream_free(h.stream);
     weft_queue_free(h.queue);

@@ -39,7 +39,8 @@
  *
  * FORK
  *   No thread starts before the first task, so a master process may load the library and fork.
- *   In a child of fork, the parent's handles are dead: calls answer WEFT_E_STATE, frees do nothing.
+ *   In a child of fork, the parent's handles are dead: calls answer WEFT_E_STATE; frees and tasks do
+ *   nothing.
  *
  * ERRORS
  *   Outputs are written only when the answer is >= 0. Errors of a stream are sticky. A stream that
@@ -523,8 +524,8 @@ const char *weft_stream_error(const struct weft_stream *stream);
 // `stream` is NULL or live and not in use, and is not used afterwards.
 void weft_stream_free(struct weft_stream *stream);
 
-// Does one unit of work on the calling thread, and ends the task. NULL is ignored. Any thread that
-// runs no other task at the moment, or the one inside `post`.
+// Does one unit of work on the calling thread, and ends the task. NULL is ignored; in a child of
+// fork it does nothing. Any thread that runs no other task at the moment, or the one inside `post`.
 //
 // # Safety
 // `task` is NULL, or was taken by `post` and neither run nor discarded yet.
@@ -532,7 +533,7 @@ void weft_task_run(struct weft_task *task);
 
 // Ends a task without running it, where the host's threads stop. When the last one is discarded
 // while segments are queued, their streams fail with `WEFT_E_SHUTDOWN` and the owners are woken.
-// NULL is ignored. Any thread.
+// NULL is ignored; in a child of fork it does nothing. Any thread.
 //
 // # Safety
 // `task` is NULL, or was taken by `post` and neither run nor discarded yet.

@@ -170,6 +170,7 @@ impl Stream {
     /// Accepts bytes; how many, and whether the rest must wait.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(usize, Flow), Status> {
         self.check()?;
+        self.core.lock().room = false;
         if self.finished {
             return Err(Status::State);
         }
@@ -341,8 +342,9 @@ impl Stream {
             let mut state = self.core.lock();
             loop {
                 // Where nothing is under way, nothing could become news, and nothing stands in the
-                // way of a feed.
-                if state.armed == 0 || state.has_news() || state.under_way == 0 {
+                // way of a feed. Room is news too, though poll has answered AGAIN since.
+                let room = std::mem::take(&mut state.room);
+                if room || state.armed == 0 || state.has_news() || state.under_way == 0 {
                     state.armed = 0;
                     return Ok(Flow::Ok);
                 }
@@ -442,9 +444,8 @@ impl Stream {
 
     /// Output that the owner has fetched and not taken is news too, for one who was refused room.
     fn list_when_ready(&self) {
-        let mut state = self.core.lock();
+        let state = self.core.lock();
         if state.armed != 0 && !self.ready.is_empty() {
-            state.armed = 0;
             self.core.list(state);
         }
     }
