@@ -146,6 +146,19 @@
 // `weft_stream_poll`: more output is ready at once.
 #define WEFT_EVENT_MORE 4
 
+// `weft_engine_histogram`: how long segments waited for a task to come by.
+#define WEFT_HISTOGRAM_QUEUE_US 1
+
+// `weft_engine_histogram`: how long tasks took for a segment, by the clock.
+#define WEFT_HISTOGRAM_RUN_US 2
+
+// `weft_engine_histogram`: how long owners' calls took for a segment, by the clock: what an event
+// loop was held up.
+#define WEFT_HISTOGRAM_INLINE_US 3
+
+// Buckets that a histogram has.
+#define WEFT_HISTOGRAM_BUCKETS 22
+
 // The shared object: threads or the host's executor, idle encoders, the memory account.
 typedef struct weft_engine weft_engine;
 
@@ -263,7 +276,50 @@ typedef struct weft_engine_info {
   // Segments encoded a second time, without history, because the compression library failed on
   // them with it. They are right, only less small.
   uint64_t segments_again;
+  // Begins refused because the engine was shut down.
+  uint64_t refused_shutdown;
 } weft_engine_info;
+
+// What an engine has done for one codec; the same figures of all codecs are in `weft_engine_info`.
+// Fill `struct_size`, then call `weft_engine_codec_stats`.
+typedef struct weft_codec_info {
+  // `sizeof(weft_codec_info)`.
+  size_t struct_size;
+  // Streams begun.
+  uint64_t streams_begun;
+  // Streams whose end was taken.
+  uint64_t streams_done;
+  // Streams that failed.
+  uint64_t streams_failed;
+  // Streams freed before their end.
+  uint64_t streams_cancelled;
+  // Streams now alive.
+  uint64_t streams_live;
+  // Begins refused for memory.
+  uint64_t refused_memory;
+  // Begins refused because of overload.
+  uint64_t refused_overload;
+  // Begins refused because the engine was shut down.
+  uint64_t refused_shutdown;
+  // Begins that got their `overload_level`.
+  uint64_t overload_lowered;
+  // Segments compressed inside the owner's call.
+  uint64_t segments_inline;
+  // Segments compressed by tasks.
+  uint64_t segments_tasks;
+  // Segments that the owner compressed because every post was refused.
+  uint64_t segments_refused;
+  // Segments encoded a second time, without history.
+  uint64_t segments_again;
+  // Bytes of bodies compressed.
+  uint64_t bytes_in;
+  // Bytes of output made.
+  uint64_t bytes_out;
+  // Nanoseconds of CPU spent compressing.
+  uint64_t cpu_ns;
+  // Nanoseconds that segments waited in the queue, added up.
+  uint64_t queue_ns;
+} weft_codec_info;
 
 // Options of a stream. Fill with `weft_stream_options_init`, then change what matters.
 typedef struct weft_stream_options {
@@ -379,6 +435,32 @@ weft_status weft_engine_new(const struct weft_engine_options *options, struct we
 // # Safety
 // `engine` is NULL or a live engine; `info` is NULL or valid as its size says.
 weft_status weft_engine_stats(const struct weft_engine *engine, struct weft_engine_info *info);
+
+// What the engine has done for one codec. Any thread, as `weft_engine_stats`.
+//
+// # Safety
+// `engine` is NULL or a live engine; `info` is NULL or valid as its size says.
+weft_status weft_engine_codec_stats(const struct weft_engine *engine,
+                                    uint32_t codec,
+                                    struct weft_codec_info *info);
+
+// How long segments took, of all codecs: `which` is `WEFT_HISTOGRAM_QUEUE_US`,
+// `WEFT_HISTOGRAM_RUN_US` or `WEFT_HISTOGRAM_INLINE_US`. `counts[i]` becomes the number of segments
+// that took at most `bounds[i]` microseconds and more than `bounds[i - 1]`, `*sum_us` the
+// microseconds of all. The last bound is `UINT64_MAX`. Bounds never change while the process
+// lives; nor do counts fall. `n` is the length of both arrays, 1 to 512, best
+// `WEFT_HISTOGRAM_BUCKETS`: in shorter ones the last count takes in the rest, in longer ones the
+// rest is 0 up to `UINT64_MAX`. `bounds` and `sum_us` may be NULL. Any thread.
+//
+// # Safety
+// `engine` is NULL or a live engine; `counts` is NULL or valid for writing `n` values, `bounds`
+// too, `sum_us` is NULL or valid for writing.
+weft_status weft_engine_histogram(const struct weft_engine *engine,
+                                  uint32_t which,
+                                  uint64_t *counts,
+                                  uint64_t *bounds,
+                                  size_t n,
+                                  uint64_t *sum_us);
 
 // Gives all idle encoders and buffers back to the system. Any thread.
 //

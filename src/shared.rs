@@ -186,8 +186,9 @@ impl Core {
         result: Result<Output, Fault>,
         spent: Spent,
     ) {
-        engine.counters.cpu_ns.add(spent.cpu.as_nanos() as u64);
-        engine.counters.queue_ns.add(spent.waited.as_nanos() as u64);
+        let counters = engine.counters.of(self.params.kind);
+        counters.cpu_ns.add(spent.cpu.as_nanos() as u64);
+        counters.queue_ns.add(spent.waited.as_nanos() as u64);
         let mut state = self.state.lock();
         state.cpu += spent.cpu;
         state.waited += spent.waited;
@@ -213,7 +214,7 @@ impl Core {
                         _ => 0,
                     };
                     state.output -= rest.0.iter().map(bytes).sum::<usize>();
-                    engine.counters.streams_failed.add(1);
+                    counters.streams_failed.add(1);
                 }
             }
         }
@@ -241,7 +242,7 @@ impl Core {
         let mut state = self.state.lock();
         if state.fault.is_none() {
             state.fault = Some(Fault { status, text: status.to_string() });
-            engine.counters.streams_failed.add(1);
+            engine.counters.of(self.params.kind).streams_failed.add(1);
         }
         self.publish(state);
         self.withdraw(engine);

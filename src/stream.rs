@@ -10,6 +10,7 @@ pub use crate::plan::{INLINE_US, Options};
 use crate::schedule::Job;
 use crate::segment::Cutter;
 use crate::shared::{ARMED_OUTPUT, ARMED_ROOM, Core, Item, State};
+use crate::stats::CodecCounters;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -94,7 +95,9 @@ pub struct Stream {
 impl Stream {
     /// Begins a body.
     pub fn begin(engine: &Arc<Engine>, options: Options) -> Result<Stream, Status> {
+        let counters = engine.counters.of(options.kind);
         if engine.is_stopping() {
+            counters.refused_shutdown.add(1);
             return Err(Status::Shutdown);
         }
         let bounds = codec::bounds(options.kind);
@@ -118,22 +121,22 @@ impl Stream {
             Admission::Yes => {}
             Admission::Overload if options.overload_level.is_some() => {
                 plan = Plan::settle(&options, options.overload_level.unwrap_or(level))?;
-                engine.counters.overload_lowered.add(1);
+                counters.overload_lowered.add(1);
             }
             Admission::Overload => {
-                engine.counters.refused_overload.add(1);
+                counters.refused_overload.add(1);
                 return Err(Status::Limit);
             }
             Admission::Memory => {
-                engine.counters.refused_memory.add(1);
+                counters.refused_memory.add(1);
                 return Err(Status::Limit);
             }
         }
         let most = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
         let max_tasks = if options.max_tasks == 0 { TASKS_DEFAULT } else { options.max_tasks };
         let segment = plan.cutter.longest();
-        engine.counters.streams_begun.add(1);
-        engine.counters.streams_live.add(1);
+        counters.streams_begun.add(1);
+        counters.streams_live.add(1);
         Ok(Stream {
             core: Core::new(engine.next_stream(), plan.params, options.queue, options.on_ready),
             cutter: plan.cutter,
@@ -295,7 +298,7 @@ impl Stream {
                 }
                 _ => {
                     if !std::mem::replace(&mut self.ended, true) {
-                        self.engine.counters.streams_done.add(1);
+                        self.counters().streams_done.add(1);
                     }
                     break;
                 }
@@ -381,6 +384,10 @@ impl Stream {
             memory_minimum: self.minimum as u64,
             output_ready: (state.output + self.ready_bytes) as u64,
         }
+    }
+
+    fn counters(&self) -> &CodecCounters {
+        self.engine.counters.of(self.core.params().kind)
     }
 
     /// An error of the owner's side fails the stream for good: what was accepted before it is lost.
@@ -574,7 +581,7 @@ impl Stream {
                 if len > 0 {
                     self.ready.push_back(Item::Trailer(bytes, len));
                     self.ready_bytes += len;
-                    self.engine.counters.bytes_out.add(len as u64);
+                    self.counters().bytes_out.add(len as u64);
                 }
             }
             self.ready.push_back(item);
@@ -588,9 +595,9 @@ impl Drop for Stream {
         let (items, failed) = self.core.bury();
         drop(items);
         drop(self.engine.cancel(self.core.id()));
-        self.engine.counters.streams_live.sub(1);
+        self.counters().streams_live.sub(1);
         if !self.ended && !failed {
-            self.engine.counters.streams_cancelled.add(1);
+            self.counters().streams_cancelled.add(1);
         }
         // What was kicked by way of this stream must not be stranded with it.
         self.engine.pump(false);
