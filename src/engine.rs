@@ -2,7 +2,7 @@
 
 use crate::budget::Budget;
 use crate::buffer::Buffer;
-use crate::codec::{Fault, Params, Window};
+use crate::codec::{Fault, Kind, Params, Window};
 use crate::error::Status;
 use crate::executor::threads::Threads;
 use crate::executor::{Executor, Task};
@@ -10,7 +10,7 @@ use crate::quiet;
 use crate::retain::{Loan, Retain, Retention};
 use crate::schedule::{Job, Left, Next, Schedule};
 use crate::shared::Output;
-use crate::stats::{Counters, EngineStats};
+use crate::stats::{CodecStats, Counters, EngineStats, Times, Timing};
 use crate::sync::{AtomicBool, Condvar, Mutex};
 use nix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -203,7 +203,7 @@ impl Engine {
             let Some(me) = self.me.upgrade() else { return false };
             let accepted = executor.post(Task::new(me)).is_ok();
             if !accepted {
-                self.counters.posts_refused.add(1);
+                self.counters.post_refused();
             }
             let posted = self.schedule.posted(accepted, may_run);
             if !accepted {
@@ -214,9 +214,9 @@ impl Engine {
                 None => return false,
                 Some(Ok(job)) => {
                     may_run = false;
-                    let stream = job.core.id();
-                    if let Unit::Done = self.run_unit(job) {
-                        self.counters.segments_refused.add(1);
+                    let (stream, kind) = (job.core.id(), job.core.params().kind);
+                    if let Unit::Done = self.run_unit(job, Timing::Inline) {
+                        self.counters.of(kind).segments_refused.add(1);
                         // What it leaves is looked at by the next round.
                         self.schedule.task_done(stream);
                     }
@@ -246,10 +246,10 @@ impl Engine {
                 Next::Job(job) => job,
                 Next::Ended => break,
             };
-            let stream = job.core.id();
-            let unit = self.run_unit(job);
+            let (stream, kind) = (job.core.id(), job.core.params().kind);
+            let unit = self.run_unit(job, Timing::Run);
             if let Unit::Done = unit {
-                self.counters.segments_tasks.add(1);
+                self.counters.of(kind).segments_tasks.add(1);
             }
             match unit {
                 Unit::PutBack => break,
@@ -294,7 +294,7 @@ impl Engine {
         }
     }
 
-    fn run_unit(&self, mut job: Box<Job>) -> Unit {
+    fn run_unit(&self, mut job: Box<Job>, timing: Timing) -> Unit {
         let waited = job.queued.elapsed();
         let mut force = false;
         let kit = loop {
@@ -322,6 +322,8 @@ impl Engine {
             Err(status) => Err(Fault { status, text: "no memory for an encoder".into() }),
         };
         let spent = Spent { cpu: thread_cpu().saturating_sub(cpu), waited };
+        self.counters.record(Timing::Queue, waited);
+        self.counters.record(timing, job.queued.elapsed().saturating_sub(waited));
         job.core.complete(self, job.slot, job.segment.input.len(), result, spent);
         Unit::Done
     }
@@ -360,8 +362,10 @@ impl Engine {
     ) -> (Result<Output, Fault>, Spent) {
         let began = Instant::now();
         let result = self.encode(params, kit.loan, kit.out, window);
-        self.counters.segments_inline.add(1);
-        (result, Spent { cpu: began.elapsed(), waited: Duration::ZERO })
+        let cpu = began.elapsed();
+        self.counters.of(params.kind).segments_inline.add(1);
+        self.counters.record(Timing::Inline, cpu);
+        (result, Spent { cpu, waited: Duration::ZERO })
     }
 
     fn encode(
@@ -398,14 +402,15 @@ impl Engine {
                 let text = format!("the {:?} encoder panicked", params.kind);
                 return Err(Fault { status: Status::Panic, text });
             }
-            self.counters.segments_again.add(1);
+            self.counters.of(params.kind).segments_again.add(1);
             window = window.without_history();
             let need = params.encoder_memory(0, window.input().len());
             loan = self.another_encoder(params, need)?;
         };
         let digest = params.digest(window.input());
-        self.counters.bytes_in.add(window.input().len() as u64);
-        self.counters.bytes_out.add(range.len() as u64);
+        let counters = self.counters.of(params.kind);
+        counters.bytes_in.add(window.input().len() as u64);
+        counters.bytes_out.add(range.len() as u64);
         out.set_len(range.end);
         if range.len() > out.capacity() / 2 {
             return Ok(Output::new(out, range.start, digest));
@@ -458,28 +463,29 @@ impl Engine {
 
     /// All figures.
     pub fn stats(&self) -> EngineStats {
-        let (c, load, held) = (&self.counters, self.schedule.load(), self.store.holding());
+        let (c, load) = (self.counters.sum(None), self.schedule.load());
+        let held = self.store.holding();
         EngineStats {
-            streams_begun: c.streams_begun.get(),
-            streams_done: c.streams_done.get(),
-            streams_failed: c.streams_failed.get(),
-            streams_cancelled: c.streams_cancelled.get(),
-            streams_live: c.streams_live.get(),
-            refused_memory: c.refused_memory.get(),
-            refused_overload: c.refused_overload.get(),
-            overload_lowered: c.overload_lowered.get(),
-            bytes_in: c.bytes_in.get(),
-            bytes_out: c.bytes_out.get(),
-            segments_inline: c.segments_inline.get(),
-            segments_tasks: c.segments_tasks.get(),
-            segments_refused: c.segments_refused.get(),
-            posts_refused: c.posts_refused.get(),
-            segments_again: c.segments_again.get(),
+            streams_begun: c.streams_begun,
+            streams_done: c.streams_done,
+            streams_failed: c.streams_failed,
+            streams_cancelled: c.streams_cancelled,
+            streams_live: c.streams_live,
+            refused_memory: c.refused_memory,
+            refused_overload: c.refused_overload,
+            overload_lowered: c.overload_lowered,
+            bytes_in: c.bytes_in,
+            bytes_out: c.bytes_out,
+            segments_inline: c.segments_inline,
+            segments_tasks: c.segments_tasks,
+            segments_refused: c.segments_refused,
+            posts_refused: self.counters.posts_refused(),
+            segments_again: c.segments_again,
             tasks_outstanding: load.outstanding as u64,
             tasks_peak: load.outstanding_peak as u64,
             segments_queued: load.queued as u64,
-            cpu_ns: c.cpu_ns.get(),
-            queue_ns: c.queue_ns.get(),
+            cpu_ns: c.cpu_ns,
+            queue_ns: c.queue_ns,
             memory: self.budget.used(),
             memory_peak: self.budget.peak(),
             memory_idle_encoders: held.encoder_bytes,
@@ -488,7 +494,18 @@ impl Engine {
             encoders_running: held.encoders_running,
             encoders_made: held.encoders_made,
             threads: self.executor.as_ref().map_or(0, |executor| executor.threads()),
+            refused_shutdown: c.refused_shutdown,
         }
+    }
+
+    /// The figures of one codec.
+    pub fn codec_stats(&self, kind: Kind) -> CodecStats {
+        self.counters.sum(Some(kind))
+    }
+
+    /// How long segments took.
+    pub fn times(&self, timing: Timing) -> Times {
+        self.counters.times(timing)
     }
 }
 

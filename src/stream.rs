@@ -10,6 +10,7 @@ pub use crate::plan::{INLINE_US, Options};
 use crate::schedule::Job;
 use crate::segment::Cutter;
 use crate::shared::{ARMED_OUTPUT, ARMED_ROOM, Core, Item, State};
+use crate::stats::CodecCounters;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -94,7 +95,9 @@ pub struct Stream {
 impl Stream {
     /// Begins a body.
     pub fn begin(engine: &Arc<Engine>, options: Options) -> Result<Stream, Status> {
+        let counters = engine.counters.of(options.kind);
         if engine.is_stopping() {
+            counters.refused_shutdown.add(1);
             return Err(Status::Shutdown);
         }
         let bounds = codec::bounds(options.kind);
@@ -118,22 +121,22 @@ impl Stream {
             Admission::Yes => {}
             Admission::Overload if options.overload_level.is_some() => {
                 plan = Plan::settle(&options, options.overload_level.unwrap_or(level))?;
-                engine.counters.overload_lowered.add(1);
+                counters.overload_lowered.add(1);
             }
             Admission::Overload => {
-                engine.counters.refused_overload.add(1);
+                counters.refused_overload.add(1);
                 return Err(Status::Limit);
             }
             Admission::Memory => {
-                engine.counters.refused_memory.add(1);
+                counters.refused_memory.add(1);
                 return Err(Status::Limit);
             }
         }
         let most = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
         let max_tasks = if options.max_tasks == 0 { TASKS_DEFAULT } else { options.max_tasks };
         let segment = plan.cutter.longest();
-        engine.counters.streams_begun.add(1);
-        engine.counters.streams_live.add(1);
+        counters.streams_begun.add(1);
+        counters.streams_live.add(1);
         Ok(Stream {
             core: Core::new(engine.next_stream(), plan.params, options.queue, options.on_ready),
             cutter: plan.cutter,
@@ -170,6 +173,7 @@ impl Stream {
     /// Accepts bytes; how many, and whether the rest must wait.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(usize, Flow), Status> {
         self.check()?;
+        self.core.lock().room = false;
         if self.finished {
             return Err(Status::State);
         }
@@ -294,7 +298,7 @@ impl Stream {
                 }
                 _ => {
                     if !std::mem::replace(&mut self.ended, true) {
-                        self.engine.counters.streams_done.add(1);
+                        self.counters().streams_done.add(1);
                     }
                     break;
                 }
@@ -341,8 +345,9 @@ impl Stream {
             let mut state = self.core.lock();
             loop {
                 // Where nothing is under way, nothing could become news, and nothing stands in the
-                // way of a feed.
-                if state.armed == 0 || state.has_news() || state.under_way == 0 {
+                // way of a feed. Room is news too, though poll has answered AGAIN since.
+                let room = std::mem::take(&mut state.room);
+                if room || state.armed == 0 || state.has_news() || state.under_way == 0 {
                     state.armed = 0;
                     return Ok(Flow::Ok);
                 }
@@ -379,6 +384,10 @@ impl Stream {
             memory_minimum: self.minimum as u64,
             output_ready: (state.output + self.ready_bytes) as u64,
         }
+    }
+
+    fn counters(&self) -> &CodecCounters {
+        self.engine.counters.of(self.core.params().kind)
     }
 
     /// An error of the owner's side fails the stream for good: what was accepted before it is lost.
@@ -442,9 +451,8 @@ impl Stream {
 
     /// Output that the owner has fetched and not taken is news too, for one who was refused room.
     fn list_when_ready(&self) {
-        let mut state = self.core.lock();
+        let state = self.core.lock();
         if state.armed != 0 && !self.ready.is_empty() {
-            state.armed = 0;
             self.core.list(state);
         }
     }
@@ -573,7 +581,7 @@ impl Stream {
                 if len > 0 {
                     self.ready.push_back(Item::Trailer(bytes, len));
                     self.ready_bytes += len;
-                    self.engine.counters.bytes_out.add(len as u64);
+                    self.counters().bytes_out.add(len as u64);
                 }
             }
             self.ready.push_back(item);
@@ -587,9 +595,9 @@ impl Drop for Stream {
         let (items, failed) = self.core.bury();
         drop(items);
         drop(self.engine.cancel(self.core.id()));
-        self.engine.counters.streams_live.sub(1);
+        self.counters().streams_live.sub(1);
         if !self.ended && !failed {
-            self.engine.counters.streams_cancelled.add(1);
+            self.counters().streams_cancelled.add(1);
         }
         // What was kicked by way of this stream must not be stranded with it.
         self.engine.pump(false);
