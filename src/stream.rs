@@ -120,7 +120,7 @@ impl Stream {
                 plan = Plan::settle(&options, options.overload_level.unwrap_or(level))?;
                 engine.counters.overload_lowered.add(1);
             }
-            Admission::Overload => {
+            Admission::Overload | Admission::Refused => {
                 engine.counters.refused_overload.add(1);
                 return Err(Status::Limit);
             }
