@@ -28,6 +28,8 @@ static void layout(void)
     CHECK_EQ(offsetof(weft_engine_options, retention), 32);
     CHECK_EQ(offsetof(weft_engine_options, overload_ms), 36);
     CHECK_EQ(offsetof(weft_engine_options, retain_bytes), 40);
+    CHECK_EQ(offsetof(weft_engine_options, idle_encoders), 48);
+    CHECK_EQ(offsetof(weft_engine_options, overload_refuse_ms), 52);
 
     CHECK_EQ(sizeof(weft_stream_options), 96);
     CHECK_EQ(offsetof(weft_stream_options, codec), 8);

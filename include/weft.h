@@ -213,6 +213,12 @@ typedef struct weft_engine_options {
   uint32_t overload_ms;
   // For `WEFT_RETAIN_BOUNDED`: bytes kept idle. Default 64 MiB.
   uint64_t retain_bytes;
+  // Encoders kept idle at most, by whatever retention; the least recently used go first.
+  // `UINT32_MAX` (default): as many as `retention` allows. 0: none.
+  uint32_t idle_encoders;
+  // Milliseconds of estimated work, queued per running task, above which a new stream gets
+  // `WEFT_E_LIMIT` even if it has an `overload_level`. 0 (default): it always gets that level.
+  uint32_t overload_refuse_ms;
 } weft_engine_options;
 
 // What an engine has done and holds. Fill `struct_size`, then call `weft_engine_stats`.

@@ -36,6 +36,8 @@ pub struct Options {
     pub retention: Retention,
     pub retain_bytes: u64,
     pub overload_ms: u32,
+    pub idle_encoders: u32,
+    pub overload_refuse_ms: u32,
 }
 
 impl Default for Options {
@@ -47,6 +49,8 @@ impl Default for Options {
             retention: Retention::Bounded,
             retain_bytes: 64 << 20,
             overload_ms: 2000,
+            idle_encoders: u32::MAX,
+            overload_refuse_ms: 0,
         }
     }
 }
@@ -67,6 +71,7 @@ pub struct Engine {
     pub(crate) counters: Counters,
     max_running: u32,
     overload_ns: u64,
+    refuse_ns: u64,
     stopping: AtomicBool,
     streams: AtomicU64,
     task_ended: Condvar,
@@ -93,6 +98,7 @@ pub(crate) enum Admission {
     Yes,
     Memory,
     Overload,
+    Refused,
 }
 
 impl Engine {
@@ -115,11 +121,17 @@ impl Engine {
             me: Weak::clone(me),
             executor,
             schedule: Schedule::new(max_running as usize),
-            store: Retain::new(options.retention, options.retain_bytes, Arc::clone(&budget)),
+            store: Retain::new(
+                options.retention,
+                options.retain_bytes,
+                options.idle_encoders,
+                Arc::clone(&budget),
+            ),
             budget,
             counters: Counters::default(),
             max_running,
             overload_ns: u64::from(options.overload_ms) * 1_000_000,
+            refuse_ns: u64::from(options.overload_refuse_ms) * 1_000_000,
             stopping: AtomicBool::new(false),
             streams: AtomicU64::new(0),
             task_ended: Condvar::new(),
@@ -169,7 +181,11 @@ impl Engine {
         }
         if self.overload_ns > 0 && self.executor.is_some() {
             let queued = self.schedule.load().queued_cost;
-            if queued / u64::from(self.max_running) > self.overload_ns {
+            let wait = queued / u64::from(self.max_running);
+            if self.refuse_ns > 0 && wait > self.refuse_ns {
+                return Admission::Refused;
+            }
+            if wait > self.overload_ns {
                 return Admission::Overload;
             }
         }

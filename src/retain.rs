@@ -75,6 +75,7 @@ struct Idle {
 pub struct Retain {
     policy: Retention,
     limit: usize,
+    encoders: usize,
     budget: Arc<Budget>,
     idle: Mutex<Idle>,
     running: AtomicU64,
@@ -99,8 +100,8 @@ pub struct Holding {
 }
 
 impl Retain {
-    /// A store with a policy; `limit` is for `Bounded`.
-    pub fn new(policy: Retention, limit: u64, budget: Arc<Budget>) -> Arc<Retain> {
+    /// A store with a policy; `limit` is for `Bounded`, `encoders` of them are kept at most.
+    pub fn new(policy: Retention, limit: u64, encoders: u32, budget: Arc<Budget>) -> Arc<Retain> {
         let limit = match policy {
             Retention::All => usize::MAX,
             Retention::Bounded => usize::try_from(limit).unwrap_or(usize::MAX),
@@ -109,6 +110,7 @@ impl Retain {
         Arc::new(Retain {
             policy,
             limit,
+            encoders: encoders as usize,
             budget,
             idle: Mutex::new(Idle::default()),
             running: AtomicU64::new(0),
@@ -168,7 +170,7 @@ impl Retain {
             idle.encoder_bytes += loan.lease.bytes();
             let used = idle.clock;
             idle.encoders.push(IdleEncoder { loan, used });
-            idle.shrink(self.limit)
+            idle.shrink(self.limit, self.encoders)
         };
         drop(dropped);
     }
@@ -216,7 +218,7 @@ impl Retain {
             idle.block_bytes += block.capacity();
             let used = idle.clock;
             idle.blocks.push(IdleBlock { block, used });
-            idle.shrink(self.limit)
+            idle.shrink(self.limit, self.encoders)
         };
         drop(dropped);
     }
@@ -273,8 +275,11 @@ impl Idle {
     }
 
     /// Removes the least recently used until the rest fits; the caller drops them without the lock.
-    fn shrink(&mut self, limit: usize) -> (Vec<Loan>, Vec<Block>) {
+    fn shrink(&mut self, limit: usize, encoders: usize) -> (Vec<Loan>, Vec<Block>) {
         let (mut loans, mut blocks) = (Vec::new(), Vec::new());
+        while self.encoders.len() > encoders {
+            loans.push(self.take_encoder(0));
+        }
         while self.encoder_bytes + self.block_bytes > limit {
             // Both lists are in order of use.
             let encoder = self.encoders.first().map(|entry| entry.used);

@@ -123,7 +123,7 @@ impl Stream {
                 plan = Plan::settle(&options, options.overload_level.unwrap_or(level))?;
                 counters.overload_lowered.add(1);
             }
-            Admission::Overload => {
+            Admission::Overload | Admission::Refused => {
                 counters.refused_overload.add(1);
                 return Err(Status::Limit);
             }

@@ -12,6 +12,7 @@ use weft::engine::{Engine, Options as EngineOptions, Workers};
 use weft::error::Status;
 use weft::executor::{Executor, Task};
 use weft::notify::Queue;
+use weft::retain::Retention;
 use weft::stream::{Flow, Options, Stream};
 
 const LONG: usize = 1 << 20;
@@ -280,6 +281,64 @@ fn overload_is_refused_or_answered_with_another_level_at_begin() {
     let normal = begin(Some(1)).expect("begin");
     assert_eq!(normal.stats().level, 9);
     assert_eq!(lowered.stats().level, 1, "decided once");
+}
+
+#[test]
+fn above_a_second_mark_another_level_does_not_help() {
+    let bench = Bench::with(EngineOptions {
+        max_running: 1,
+        overload_ms: 1,
+        overload_refuse_ms: 2,
+        ..EngineOptions::default()
+    });
+    let begin = || {
+        let options = Options {
+            level: Some(9),
+            overload_level: Some(1),
+            content_length: Some(LONG as u64),
+            ..bench.options()
+        };
+        Stream::begin(&bench.engine, options)
+    };
+    let _queued: Vec<Stream> = (0..8).map(|_| bench.whole(LONG)).collect();
+    let mut lowered = Vec::new();
+    let refused = loop {
+        match begin() {
+            Ok(mut stream) => {
+                assert_eq!(stream.stats().level, 1);
+                stream.feed(&vec![b'x'; LONG]).expect("feed");
+                stream.finish().expect("finish");
+                lowered.push(stream);
+            }
+            Err(status) => break status,
+        }
+        assert!(lowered.len() < 20);
+    };
+    assert_eq!(refused, Status::Limit);
+    let stats = bench.engine.stats();
+    assert_eq!((stats.refused_overload, stats.overload_lowered), (1, lowered.len() as u64));
+    assert!(lowered.len() > 1);
+}
+
+#[test]
+fn so_many_encoders_are_kept_idle_and_no_more() {
+    for (most, kept) in [(u32::MAX, 3), (2, 2), (0, 0)] {
+        let bench = Bench::with(EngineOptions {
+            max_running: 3,
+            retention: Retention::All,
+            idle_encoders: most,
+            ..EngineOptions::default()
+        });
+        // An encoder serves its codec only.
+        for kind in [Kind::Zstd, Kind::Brotli, Kind::Gzip] {
+            let options = Options { kind, ..bench.options() };
+            let mut stream = Stream::begin(&bench.engine, options).expect("begin");
+            assert_eq!(stream.feed(&[b'x'; 10_000]), Ok((10_000, Flow::Ok)));
+            stream.finish().expect("finish");
+            assert!(bench.turn() && is_made(&stream));
+        }
+        assert_eq!(bench.engine.stats().encoders_idle, kept);
+    }
 }
 
 #[test]

@@ -38,6 +38,8 @@ fn defaults() -> weft_engine_options {
         retention: WEFT_RETAIN_BOUNDED,
         overload_ms: options.overload_ms,
         retain_bytes: options.retain_bytes,
+        idle_encoders: options.idle_encoders,
+        overload_refuse_ms: options.overload_refuse_ms,
     }
 }
 
@@ -95,6 +97,8 @@ pub unsafe extern "C" fn weft_engine_new(
             retention,
             retain_bytes: given.retain_bytes,
             overload_ms: given.overload_ms,
+            idle_encoders: given.idle_encoders,
+            overload_refuse_ms: given.overload_refuse_ms,
         };
         let made = Engine::new(options)?;
         // SAFETY: checked above.

@@ -129,6 +129,12 @@ pub struct weft_engine_options {
     pub overload_ms: u32,
     /// For `WEFT_RETAIN_BOUNDED`: bytes kept idle. Default 64 MiB.
     pub retain_bytes: u64,
+    /// Encoders kept idle at most, by whatever retention; the least recently used go first.
+    /// `UINT32_MAX` (default): as many as `retention` allows. 0: none.
+    pub idle_encoders: u32,
+    /// Milliseconds of estimated work, queued per running task, above which a new stream gets
+    /// `WEFT_E_LIMIT` even if it has an `overload_level`. 0 (default): it always gets that level.
+    pub overload_refuse_ms: u32,
 }
 
 /// Options of a stream. Fill with `weft_stream_options_init`, then change what matters.
