@@ -337,6 +337,25 @@ ngx_http_weft_is_pending(ngx_http_weft_ctx_t *ctx)
 }
 
 
+/* brings ctx->info up to date; 0: there was no stream */
+
+ngx_uint_t
+ngx_http_weft_info(ngx_http_weft_ctx_t *ctx)
+{
+    weft_stream_info  info;
+
+    if (ctx->stream) {
+        info.struct_size = sizeof(weft_stream_info);
+
+        if (weft_stream_stats(ctx->stream, &info) == WEFT_OK) {
+            ctx->info = info;
+        }
+    }
+
+    return ctx->info.struct_size != 0;
+}
+
+
 ngx_int_t
 ngx_http_weft_failed(ngx_http_weft_ctx_t *ctx, const char *action,
     weft_status rc)
@@ -358,21 +377,16 @@ ngx_http_weft_failed(ngx_http_weft_ctx_t *ctx, const char *action,
 void
 ngx_http_weft_free_stream(ngx_http_weft_ctx_t *ctx)
 {
-    weft_stream_info  info;
-
     if (ctx->stream == NULL) {
         return;
     }
 
-    info.struct_size = sizeof(weft_stream_info);
-
-    if (weft_stream_stats(ctx->stream, &info) == WEFT_OK) {
-        ctx->bytes_in = info.bytes_in;
-        ctx->bytes_out = info.bytes_out;
-    }
+    (void) ngx_http_weft_info(ctx);
 
     weft_stream_free(ctx->stream);
     ctx->stream = NULL;
+
+    ngx_http_weft_count_stream(ctx);
 
     ngx_http_weft_unwait(ctx);
 
