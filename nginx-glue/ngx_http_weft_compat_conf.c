@@ -117,7 +117,7 @@ ngx_http_weft_dict_file(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/* there is one store for each engine, so of several values the largest counts */
+/* there is one store for each engine: of several values the largest counts */
 
 char *
 ngx_http_weft_compressors(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
