@@ -7,9 +7,10 @@ use crate::error::Status;
 use crate::inlet::Inlet;
 use crate::plan::Plan;
 pub use crate::plan::{INLINE_US, Options};
+use crate::quiet;
 use crate::schedule::Job;
 use crate::segment::Cutter;
-use crate::shared::{ARMED_OUTPUT, ARMED_ROOM, Core, Item, State};
+use crate::shared::{ARMED_OUTPUT, ARMED_ROOM, Core, Item, Output, State};
 use crate::stats::CodecCounters;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -61,6 +62,12 @@ pub struct StreamStats {
     pub queue_ns: u64,
     pub memory_minimum: u64,
     pub output_ready: u64,
+}
+
+/// What became of a segment that was cut.
+enum Started {
+    Encoded(Result<Output, Fault>, Spent),
+    Job(Job),
 }
 
 /// A body on its way through. Dropping it cancels what is left.
@@ -483,18 +490,15 @@ impl Stream {
         self.segments += 1;
         self.offset += input as u64;
         self.promise = None;
-        let job = match self.start(slot, history, cost, first, last) {
-            Ok(job) => job,
-            Err(status) => {
-                let fault = Fault { status, text: status.to_string() };
-                self.core.complete(&self.engine, slot, input, Err(fault), Spent::default());
-                None
-            }
-        };
+        // A slot that nobody fills would be waited for without end.
+        let started = quiet::catch(false, || self.start(slot, history, cost, first, last));
         self.inlet.cut(input);
-        if let Some(job) = job {
-            self.engine.submit(job);
-        }
+        let (result, spent) = match started.unwrap_or(Err(Status::Panic)) {
+            Ok(Started::Job(job)) => return self.engine.submit(job),
+            Ok(Started::Encoded(result, spent)) => (result, spent),
+            Err(status) => (Err(Fault { status, text: status.to_string() }), Spent::default()),
+        };
+        self.core.complete(&self.engine, slot, input, result, spent);
     }
 
     /// Encodes the segment here, or makes it a job.
@@ -505,14 +509,16 @@ impl Stream {
         cost: u64,
         first: bool,
         last: bool,
-    ) -> Result<Option<Job>, Status> {
+    ) -> Result<Started, Status> {
         let input = self.inlet.filled();
-        if (input == 0 || self.runs_here(cost)) && self.encode_here(slot, history, first, last)? {
-            return Ok(None);
+        if (input == 0 || self.runs_here(cost))
+            && let Some((result, spent)) = self.encode_here(history, first, last)?
+        {
+            return Ok(Started::Encoded(result, spent));
         }
         let segment = self.inlet.hand_over(history, first, last)?;
         let core = Arc::clone(&self.core);
-        Ok(Some(Job { core, slot, segment, cost, queued: Instant::now() }))
+        Ok(Started::Job(Job { core, slot, segment, cost, queued: Instant::now() }))
     }
 
     fn runs_here(&self, cost: u64) -> bool {
@@ -522,26 +528,23 @@ impl Stream {
                 && self.core.queue.as_ref().is_none_or(|queue| queue.allow_inline(cost)))
     }
 
-    /// Encodes in the owner's call. False: the memory for it is not to be had now.
+    /// Encodes in the owner's call. `None`: the memory for it is not to be had now.
     fn encode_here(
         &mut self,
-        slot: u64,
         history: usize,
         first: bool,
         last: bool,
-    ) -> Result<bool, Status> {
+    ) -> Result<Option<(Result<Output, Fault>, Spent)>, Status> {
         let force = self.engine.is_inline() || self.inline_ns == u64::MAX;
         let input = self.inlet.filled();
         let Some(joined) = self.inlet.join_when_needed(history, force)? else {
-            return Ok(false);
+            return Ok(None);
         };
         let Some(kit) = self.engine.kit(self.core.params(), history, input, 0, force)? else {
-            return Ok(false);
+            return Ok(None);
         };
         let window = self.inlet.window(&joined, history, first, last);
-        let (result, spent) = self.engine.encode_here(self.core.params(), kit, &window);
-        self.core.complete(&self.engine, slot, input, result, spent);
-        Ok(true)
+        Ok(Some(self.engine.encode_here(self.core.params(), kit, &window)))
     }
 
     /// Sets a mark behind what was cut. Not in a stream that has failed meanwhile: an end that follows
