@@ -107,7 +107,9 @@ static void not_called(void *user)
 static void in_the_child(handles h)
 {
     weft_engine_info engine_figures;
+    weft_codec_info of_codec;
     weft_stream_info figures;
+    uint64_t count;
     weft_queue *queue = NULL;
     weft_stream *stream = NULL;
     weft_stream_options options = zstd_at(3);
@@ -115,9 +117,13 @@ static void in_the_child(handles h)
     size_t used = 77, made = 77;
     uint32_t events = 77;
     engine_figures.struct_size = sizeof engine_figures;
+    of_codec.struct_size = sizeof of_codec;
     figures.struct_size = sizeof figures;
 
     CHECK_EQ(weft_engine_stats(h.engine, &engine_figures), WEFT_E_STATE);
+    CHECK_EQ(weft_engine_codec_stats(h.engine, WEFT_ZSTD, &of_codec), WEFT_E_STATE);
+    CHECK_EQ(weft_engine_histogram(h.engine, WEFT_HISTOGRAM_RUN_US, &count, NULL, 1, NULL),
+             WEFT_E_STATE);
     CHECK_EQ(weft_engine_trim(h.engine), WEFT_E_STATE);
     CHECK_EQ(weft_engine_shutdown(h.engine, 1000), WEFT_E_STATE);
     CHECK_EQ(weft_queue_new(h.engine, NULL, NULL, &queue), WEFT_E_STATE);
@@ -146,9 +152,12 @@ static void in_the_child(handles h)
     }
     own_engine(2);
 
-    /* The frees do nothing, and do not wait for threads that are not here. */
-    if (h.task != NULL)
+    /* Tasks and frees do nothing, and do not wait for threads that are not here. Once more: a task
+       that was freed would be freed twice. */
+    for (int i = 0; i < 2; i++) {
         weft_task_run(h.task);
+        weft_task_discard(h.task);
+    }
     weft_stream_free(h.waiting);
     weft_stream_free(h.stream);
     weft_queue_free(h.queue);

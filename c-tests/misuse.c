@@ -22,6 +22,8 @@ static void nulls(void)
     weft_queue *queue = NULL;
     weft_stream_options options = zstd_at(3);
     weft_stream_info figures;
+    weft_codec_info of_codec;
+    uint64_t counts[2] = { 77, 77 };
     weft_stream *stream = NULL;
     int32_t min = 77, max = 77, dflt = 77;
     size_t size = 77;
@@ -30,6 +32,7 @@ static void nulls(void)
     weft_engine_options_init(&engine_options);
     engine_figures.struct_size = sizeof engine_figures;
     figures.struct_size = sizeof figures;
+    of_codec.struct_size = sizeof of_codec;
 
     CHECK_EQ(weft_level_bounds(WEFT_ZSTD, NULL, NULL, NULL), WEFT_OK);
     CHECK_EQ(weft_level_bounds(WEFT_ZSTD, &min, NULL, NULL), WEFT_OK);
@@ -46,6 +49,22 @@ static void nulls(void)
     CHECK_EQ(weft_engine_stats(NULL, &engine_figures), WEFT_E_INVALID);
     CHECK_EQ(weft_engine_stats(engine, NULL), WEFT_E_INVALID);
     CHECK_EQ(weft_engine_stats(NULL, NULL), WEFT_E_INVALID);
+    CHECK_EQ(weft_engine_codec_stats(NULL, WEFT_ZSTD, &of_codec), WEFT_E_INVALID);
+    CHECK_EQ(weft_engine_codec_stats(engine, WEFT_ZSTD, NULL), WEFT_E_INVALID);
+    CHECK_EQ(weft_engine_codec_stats(engine, 0, &of_codec), WEFT_E_INVALID);
+    CHECK_EQ(weft_engine_codec_stats(engine, 6, &of_codec), WEFT_E_INVALID);
+    CHECK_EQ(weft_engine_codec_stats(engine, UINT32_MAX, &of_codec), WEFT_E_INVALID);
+    CHECK_EQ(weft_engine_histogram(NULL, WEFT_HISTOGRAM_RUN_US, counts, NULL, 2, NULL),
+             WEFT_E_INVALID);
+    CHECK_EQ(weft_engine_histogram(engine, WEFT_HISTOGRAM_RUN_US, NULL, counts, 2, counts),
+             WEFT_E_INVALID);
+    CHECK_EQ(weft_engine_histogram(engine, WEFT_HISTOGRAM_RUN_US, counts, NULL, 0, NULL),
+             WEFT_E_INVALID);
+    CHECK_EQ(weft_engine_histogram(engine, WEFT_HISTOGRAM_RUN_US, counts, NULL, 513, NULL),
+             WEFT_E_INVALID);
+    CHECK_EQ(weft_engine_histogram(engine, 0, counts, NULL, 2, NULL), WEFT_E_INVALID);
+    CHECK_EQ(weft_engine_histogram(engine, 4, counts, NULL, 2, NULL), WEFT_E_INVALID);
+    CHECK(counts[0] == 77 && counts[1] == 77);
     CHECK_EQ(weft_engine_trim(NULL), WEFT_E_INVALID);
     CHECK_EQ(weft_engine_shutdown(NULL, 0), WEFT_E_INVALID);
     weft_engine_free(NULL);

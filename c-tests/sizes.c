@@ -49,6 +49,9 @@ static void layout(void)
 
     CHECK_EQ(offsetof(weft_engine_info, streams_begun), 8);
     CHECK_EQ(offsetof(weft_engine_info, threads), 216);
+    CHECK_EQ(offsetof(weft_engine_info, refused_shutdown), 232);
+    CHECK_EQ(offsetof(weft_codec_info, streams_begun), 8);
+    CHECK_EQ(offsetof(weft_codec_info, queue_ns), 136);
     CHECK_EQ(offsetof(weft_stream_info, codec), 8);
     CHECK_EQ(offsetof(weft_stream_info, output_ready), 72);
 }
@@ -212,16 +215,22 @@ static void infos(void)
     weft_stream *stream = NULL;
     weft_engine_info whole = engine_info(engine);
     weft_stream_info of_stream;
+    weft_codec_info of_codec;
     size_t used;
     CHECK_EQ(weft_stream_begin(engine, &options, &stream), WEFT_OK);
     CHECK_EQ(weft_stream_feed(stream, "abc", 3, &used), WEFT_OK);
     whole = engine_info(engine);
     of_stream = stream_info(stream);
-    for (int which = 0; which < 2; which++) {
-        size_t known = which ? sizeof of_stream : sizeof whole;
-        size_t least = which ? offsetof(weft_stream_info, window_log)
-                             : offsetof(weft_engine_info, streams_done);
-        const void *right = which ? (void *)&of_stream : (void *)&whole;
+    of_codec.struct_size = sizeof of_codec;
+    CHECK_EQ(weft_engine_codec_stats(engine, WEFT_ZSTD, &of_codec), WEFT_OK);
+    for (int which = 0; which < 3; which++) {
+        const size_t sizes[] = { sizeof whole, sizeof of_stream, sizeof of_codec };
+        const size_t leasts[] = { offsetof(weft_engine_info, streams_done),
+                                  offsetof(weft_stream_info, window_log),
+                                  offsetof(weft_codec_info, streams_done) };
+        const void *rights[] = { &whole, &of_stream, &of_codec };
+        size_t known = sizes[which], least = leasts[which];
+        const void *right = rights[which];
         for (size_t size = 0; size <= known + 64; size++) {
             /* Room as the size says, and no more. */
             unsigned char *block = malloc(size < 8 ? 8 : size);
@@ -229,8 +238,9 @@ static void infos(void)
             CHECK(block != NULL);
             memset(block, 0xee, size < 8 ? 8 : size);
             memcpy(block, &size, sizeof size);
-            status = which ? weft_stream_stats(stream, (void *)block)
-                           : weft_engine_stats(engine, (void *)block);
+            status = which == 0   ? weft_engine_stats(engine, (void *)block)
+                     : which == 1 ? weft_stream_stats(stream, (void *)block)
+                                  : weft_engine_codec_stats(engine, WEFT_ZSTD, (void *)block);
             if (size % 8 != 0 || size < least) {
                 CHECK_EQ(status, WEFT_E_INVALID);
                 for (size_t i = 8; i < size; i++)
@@ -248,6 +258,7 @@ static void infos(void)
             free(block);
         }
     }
+    CHECK_EQ(of_codec.streams_live, 1);
     CHECK_EQ(of_stream.codec, WEFT_ZSTD);
     CHECK_EQ(of_stream.level, 7);
     CHECK_EQ(of_stream.bytes_in, 3);

@@ -39,7 +39,8 @@
  *
  * FORK
  *   No thread starts before the first task, so a master process may load the library and fork.
- *   In a child of fork, the parent's handles are dead: calls answer WEFT_E_STATE, frees do nothing.
+ *   In a child of fork, the parent's handles are dead: calls answer WEFT_E_STATE; frees and tasks do
+ *   nothing.
  *
  * ERRORS
  *   Outputs are written only when the answer is >= 0. Errors of a stream are sticky. A stream that
@@ -144,6 +145,19 @@
 
 // `weft_stream_poll`: more output is ready at once.
 #define WEFT_EVENT_MORE 4
+
+// `weft_engine_histogram`: how long segments waited for a task to come by.
+#define WEFT_HISTOGRAM_QUEUE_US 1
+
+// `weft_engine_histogram`: how long tasks took for a segment, by the clock.
+#define WEFT_HISTOGRAM_RUN_US 2
+
+// `weft_engine_histogram`: how long owners' calls took for a segment, by the clock: what an event
+// loop was held up.
+#define WEFT_HISTOGRAM_INLINE_US 3
+
+// Buckets that a histogram has.
+#define WEFT_HISTOGRAM_BUCKETS 22
 
 // The shared object: threads or the host's executor, idle encoders, the memory account.
 typedef struct weft_engine weft_engine;
@@ -268,7 +282,50 @@ typedef struct weft_engine_info {
   // Segments encoded a second time, without history, because the compression library failed on
   // them with it. They are right, only less small.
   uint64_t segments_again;
+  // Begins refused because the engine was shut down.
+  uint64_t refused_shutdown;
 } weft_engine_info;
+
+// What an engine has done for one codec; the same figures of all codecs are in `weft_engine_info`.
+// Fill `struct_size`, then call `weft_engine_codec_stats`.
+typedef struct weft_codec_info {
+  // `sizeof(weft_codec_info)`.
+  size_t struct_size;
+  // Streams begun.
+  uint64_t streams_begun;
+  // Streams whose end was taken.
+  uint64_t streams_done;
+  // Streams that failed.
+  uint64_t streams_failed;
+  // Streams freed before their end.
+  uint64_t streams_cancelled;
+  // Streams now alive.
+  uint64_t streams_live;
+  // Begins refused for memory.
+  uint64_t refused_memory;
+  // Begins refused because of overload.
+  uint64_t refused_overload;
+  // Begins refused because the engine was shut down.
+  uint64_t refused_shutdown;
+  // Begins that got their `overload_level`.
+  uint64_t overload_lowered;
+  // Segments compressed inside the owner's call.
+  uint64_t segments_inline;
+  // Segments compressed by tasks.
+  uint64_t segments_tasks;
+  // Segments that the owner compressed because every post was refused.
+  uint64_t segments_refused;
+  // Segments encoded a second time, without history.
+  uint64_t segments_again;
+  // Bytes of bodies compressed.
+  uint64_t bytes_in;
+  // Bytes of output made.
+  uint64_t bytes_out;
+  // Nanoseconds of CPU spent compressing.
+  uint64_t cpu_ns;
+  // Nanoseconds that segments waited in the queue, added up.
+  uint64_t queue_ns;
+} weft_codec_info;
 
 // Options of a stream. Fill with `weft_stream_options_init`, then change what matters.
 typedef struct weft_stream_options {
@@ -384,6 +441,32 @@ weft_status weft_engine_new(const struct weft_engine_options *options, struct we
 // # Safety
 // `engine` is NULL or a live engine; `info` is NULL or valid as its size says.
 weft_status weft_engine_stats(const struct weft_engine *engine, struct weft_engine_info *info);
+
+// What the engine has done for one codec. Any thread, as `weft_engine_stats`.
+//
+// # Safety
+// `engine` is NULL or a live engine; `info` is NULL or valid as its size says.
+weft_status weft_engine_codec_stats(const struct weft_engine *engine,
+                                    uint32_t codec,
+                                    struct weft_codec_info *info);
+
+// How long segments took, of all codecs: `which` is `WEFT_HISTOGRAM_QUEUE_US`,
+// `WEFT_HISTOGRAM_RUN_US` or `WEFT_HISTOGRAM_INLINE_US`. `counts[i]` becomes the number of segments
+// that took at most `bounds[i]` microseconds and more than `bounds[i - 1]`, `*sum_us` the
+// microseconds of all. The last bound is `UINT64_MAX`. Bounds never change while the process
+// lives; nor do counts fall. `n` is the length of both arrays, 1 to 512, best
+// `WEFT_HISTOGRAM_BUCKETS`: in shorter ones the last count takes in the rest, in longer ones the
+// rest is 0 up to `UINT64_MAX`. `bounds` and `sum_us` may be NULL. Any thread.
+//
+// # Safety
+// `engine` is NULL or a live engine; `counts` is NULL or valid for writing `n` values, `bounds`
+// too, `sum_us` is NULL or valid for writing.
+weft_status weft_engine_histogram(const struct weft_engine *engine,
+                                  uint32_t which,
+                                  uint64_t *counts,
+                                  uint64_t *bounds,
+                                  size_t n,
+                                  uint64_t *sum_us);
 
 // Gives all idle encoders and buffers back to the system. Any thread.
 //
@@ -529,8 +612,8 @@ const char *weft_stream_error(const struct weft_stream *stream);
 // `stream` is NULL or live and not in use, and is not used afterwards.
 void weft_stream_free(struct weft_stream *stream);
 
-// Does one unit of work on the calling thread, and ends the task. NULL is ignored. Any thread that
-// runs no other task at the moment, or the one inside `post`.
+// Does one unit of work on the calling thread, and ends the task. NULL is ignored; in a child of
+// fork it does nothing. Any thread that runs no other task at the moment, or the one inside `post`.
 //
 // # Safety
 // `task` is NULL, or was taken by `post` and neither run nor discarded yet.
@@ -538,7 +621,7 @@ void weft_task_run(struct weft_task *task);
 
 // Ends a task without running it, where the host's threads stop. When the last one is discarded
 // while segments are queued, their streams fail with `WEFT_E_SHUTDOWN` and the owners are woken.
-// NULL is ignored. Any thread.
+// NULL is ignored; in a child of fork it does nothing. Any thread.
 //
 // # Safety
 // `task` is NULL, or was taken by `post` and neither run nor discarded yet.

@@ -2,15 +2,15 @@
 
 use crate::budget::Budget;
 use crate::buffer::Buffer;
-use crate::codec::{Fault, Params, Window};
+use crate::codec::{Fault, Kind, Params, Window};
 use crate::error::Status;
 use crate::executor::threads::Threads;
 use crate::executor::{Executor, Task};
-use crate::quiet;
+use crate::quiet::{self, Cleanup};
 use crate::retain::{Loan, Retain, Retention};
 use crate::schedule::{Job, Left, Next, Schedule};
 use crate::shared::Output;
-use crate::stats::{Counters, EngineStats};
+use crate::stats::{CodecStats, Counters, EngineStats, Times, Timing};
 use crate::sync::{AtomicBool, Condvar, Mutex};
 use nix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -89,6 +89,15 @@ pub(crate) struct Kit {
 /// How a unit ended.
 enum Unit {
     Done,
+    /// No memory for it now; its task has ended.
+    PutBack,
+}
+
+/// What came of a job.
+enum Encoded {
+    Result(Result<Output, Fault>, Spent),
+    /// Its stream is gone.
+    Dead,
     /// No memory for it now; its task has ended.
     PutBack,
 }
@@ -217,10 +226,17 @@ impl Engine {
         let mut may_run = may_run;
         while self.schedule.wants_task() {
             let Some(me) = self.me.upgrade() else { return false };
-            let accepted = executor.post(Task::new(me)).is_ok();
-            if !accepted {
-                self.counters.posts_refused.add(1);
-            }
+            // Where the post panics, the task is dropped, which ends it.
+            let posting = Cleanup::new(|| drop(self.schedule.posted(true, false)));
+            let accepted = match executor.post(Task::new(me)) {
+                Ok(()) => true,
+                Err(task) => {
+                    task.refused();
+                    self.counters.post_refused();
+                    false
+                }
+            };
+            posting.cancel();
             let posted = self.schedule.posted(accepted, may_run);
             if !accepted {
                 self.announce_end();
@@ -230,9 +246,9 @@ impl Engine {
                 None => return false,
                 Some(Ok(job)) => {
                     may_run = false;
-                    let stream = job.core.id();
-                    if let Unit::Done = self.run_unit(job) {
-                        self.counters.segments_refused.add(1);
+                    let (stream, kind) = (job.core.id(), job.core.params().kind);
+                    if let Unit::Done = self.run_unit_of_task(job, Timing::Inline) {
+                        self.counters.of(kind).segments_refused.add(1);
                         // What it leaves is looked at by the next round.
                         self.schedule.task_done(stream);
                     }
@@ -262,10 +278,10 @@ impl Engine {
                 Next::Job(job) => job,
                 Next::Ended => break,
             };
-            let stream = job.core.id();
-            let unit = self.run_unit(job);
+            let (stream, kind) = (job.core.id(), job.core.params().kind);
+            let unit = self.run_unit_of_task(job, Timing::Run);
             if let Unit::Done = unit {
-                self.counters.segments_tasks.add(1);
+                self.counters.of(kind).segments_tasks.add(1);
             }
             match unit {
                 Unit::PutBack => break,
@@ -310,12 +326,42 @@ impl Engine {
         }
     }
 
-    fn run_unit(&self, mut job: Box<Job>) -> Unit {
+    /// A unit, and the end of its task where a callback of the host's panics.
+    fn run_unit_of_task(&self, job: Box<Job>, timing: Timing) -> Unit {
+        let stream = job.core.id();
+        let task = Cleanup::new(|| {
+            let left = self.schedule.task_done(stream);
+            self.announce_end();
+            self.kick(left);
+        });
+        let unit = self.run_unit(job, timing);
+        task.cancel();
+        unit
+    }
+
+    fn run_unit(&self, job: Box<Job>, timing: Timing) -> Unit {
+        let (core, slot) = (Arc::clone(&job.core), job.slot);
+        let input = job.segment.input.len();
+        let (result, spent) = match quiet::catch(false, || self.encode_job(job, timing)) {
+            Ok(Encoded::Result(result, spent)) => (result, spent),
+            Ok(Encoded::Dead) => return Unit::Done,
+            Ok(Encoded::PutBack) => return Unit::PutBack,
+            // A fault of the engine's own. Its stream must hear of it, or wait for ever.
+            Err(_) => {
+                let text = "the engine panicked".into();
+                (Err(Fault { status: Status::Panic, text }), Spent::default())
+            }
+        };
+        core.complete(self, slot, input, result, spent);
+        Unit::Done
+    }
+
+    fn encode_job(&self, mut job: Box<Job>, timing: Timing) -> Encoded {
         let waited = job.queued.elapsed();
         let mut force = false;
         let kit = loop {
             if job.core.is_dead() {
-                return Unit::Done;
+                return Encoded::Dead;
             }
             let segment = &job.segment;
             let (history, input) = (segment.history_len(), segment.input.len());
@@ -323,7 +369,7 @@ impl Engine {
                 Ok(Some(kit)) => break Ok(kit),
                 Ok(None) => match self.schedule.put_back(job) {
                     Some(back) => (job, force) = (back, true),
-                    None => return Unit::PutBack,
+                    None => return Encoded::PutBack,
                 },
                 Err(status) => break Err(status),
             }
@@ -338,8 +384,9 @@ impl Engine {
             Err(status) => Err(Fault { status, text: "no memory for an encoder".into() }),
         };
         let spent = Spent { cpu: thread_cpu().saturating_sub(cpu), waited };
-        job.core.complete(self, job.slot, job.segment.input.len(), result, spent);
-        Unit::Done
+        self.counters.record(Timing::Queue, waited);
+        self.counters.record(timing, job.queued.elapsed().saturating_sub(waited));
+        Encoded::Result(result, spent)
     }
 
     /// What encoding `input` bytes needs. `None`: not within the memory limit.
@@ -376,8 +423,10 @@ impl Engine {
     ) -> (Result<Output, Fault>, Spent) {
         let began = Instant::now();
         let result = self.encode(params, kit.loan, kit.out, window);
-        self.counters.segments_inline.add(1);
-        (result, Spent { cpu: began.elapsed(), waited: Duration::ZERO })
+        let cpu = began.elapsed();
+        self.counters.of(params.kind).segments_inline.add(1);
+        self.counters.record(Timing::Inline, cpu);
+        (result, Spent { cpu, waited: Duration::ZERO })
     }
 
     fn encode(
@@ -399,12 +448,12 @@ impl Engine {
                     break range;
                 }
                 Ok(Err(fault)) => {
-                    self.store.drop_encoder(loan);
+                    drop(loan);
                     return Err(fault);
                 }
                 Err(panic) => panic,
             };
-            self.store.drop_encoder(loan);
+            drop(loan);
             if let Some(status) = panic.downcast_ref::<Status>() {
                 return Err(Fault { status: *status, text: status.to_string() });
             }
@@ -414,14 +463,15 @@ impl Engine {
                 let text = format!("the {:?} encoder panicked", params.kind);
                 return Err(Fault { status: Status::Panic, text });
             }
-            self.counters.segments_again.add(1);
+            self.counters.of(params.kind).segments_again.add(1);
             window = window.without_history();
             let need = params.encoder_memory(0, window.input().len());
             loan = self.another_encoder(params, need)?;
         };
         let digest = params.digest(window.input());
-        self.counters.bytes_in.add(window.input().len() as u64);
-        self.counters.bytes_out.add(range.len() as u64);
+        let counters = self.counters.of(params.kind);
+        counters.bytes_in.add(window.input().len() as u64);
+        counters.bytes_out.add(range.len() as u64);
         out.set_len(range.end);
         if range.len() > out.capacity() / 2 {
             return Ok(Output::new(out, range.start, digest));
@@ -474,28 +524,29 @@ impl Engine {
 
     /// All figures.
     pub fn stats(&self) -> EngineStats {
-        let (c, load, held) = (&self.counters, self.schedule.load(), self.store.holding());
+        let (c, load) = (self.counters.sum(None), self.schedule.load());
+        let held = self.store.holding();
         EngineStats {
-            streams_begun: c.streams_begun.get(),
-            streams_done: c.streams_done.get(),
-            streams_failed: c.streams_failed.get(),
-            streams_cancelled: c.streams_cancelled.get(),
-            streams_live: c.streams_live.get(),
-            refused_memory: c.refused_memory.get(),
-            refused_overload: c.refused_overload.get(),
-            overload_lowered: c.overload_lowered.get(),
-            bytes_in: c.bytes_in.get(),
-            bytes_out: c.bytes_out.get(),
-            segments_inline: c.segments_inline.get(),
-            segments_tasks: c.segments_tasks.get(),
-            segments_refused: c.segments_refused.get(),
-            posts_refused: c.posts_refused.get(),
-            segments_again: c.segments_again.get(),
+            streams_begun: c.streams_begun,
+            streams_done: c.streams_done,
+            streams_failed: c.streams_failed,
+            streams_cancelled: c.streams_cancelled,
+            streams_live: c.streams_live,
+            refused_memory: c.refused_memory,
+            refused_overload: c.refused_overload,
+            overload_lowered: c.overload_lowered,
+            bytes_in: c.bytes_in,
+            bytes_out: c.bytes_out,
+            segments_inline: c.segments_inline,
+            segments_tasks: c.segments_tasks,
+            segments_refused: c.segments_refused,
+            posts_refused: self.counters.posts_refused(),
+            segments_again: c.segments_again,
             tasks_outstanding: load.outstanding as u64,
             tasks_peak: load.outstanding_peak as u64,
             segments_queued: load.queued as u64,
-            cpu_ns: c.cpu_ns.get(),
-            queue_ns: c.queue_ns.get(),
+            cpu_ns: c.cpu_ns,
+            queue_ns: c.queue_ns,
             memory: self.budget.used(),
             memory_peak: self.budget.peak(),
             memory_idle_encoders: held.encoder_bytes,
@@ -504,7 +555,18 @@ impl Engine {
             encoders_running: held.encoders_running,
             encoders_made: held.encoders_made,
             threads: self.executor.as_ref().map_or(0, |executor| executor.threads()),
+            refused_shutdown: c.refused_shutdown,
         }
+    }
+
+    /// The figures of one codec.
+    pub fn codec_stats(&self, kind: Kind) -> CodecStats {
+        self.counters.sum(Some(kind))
+    }
+
+    /// How long segments took.
+    pub fn times(&self, timing: Timing) -> Times {
+        self.counters.times(timing)
     }
 }
 

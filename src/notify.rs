@@ -1,6 +1,7 @@
 //! News: how the owner of a stream learns that something has become possible.
 
 use crate::engine::Engine;
+use crate::quiet::Cleanup;
 use crate::shared::Core;
 use crate::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -94,12 +95,14 @@ impl Queue {
             }
             state.notifying += 1;
         }
+        let _ended = Cleanup::new(|| {
+            let mut state = self.state.lock();
+            state.notifying -= 1;
+            if state.closed {
+                self.notified.notify_all();
+            }
+        });
         notify();
-        let mut state = self.state.lock();
-        state.notifying -= 1;
-        if state.closed {
-            self.notified.notify_all();
-        }
     }
 
     /// Whether it can still wake anyone.
@@ -118,6 +121,7 @@ impl Queue {
             // From here on news needs a new signal.
             state.signalled = false;
         }
+        let ended = Cleanup::new(|| self.break_off());
         // Without `notify`, nothing brings the thread here again for what no task will come for.
         while self.engine.pump(true) && self.notify.is_none() {}
         // After it: what the pump did here is news too, and without `notify` no one else says so.
@@ -135,7 +139,20 @@ impl Queue {
             }
         }
         self.state.lock().dispatching = false;
+        ended.cancel();
         called
+    }
+
+    /// A callback has panicked: the streams behind it are for the next dispatch.
+    fn break_off(&self) {
+        let ring = {
+            let mut state = self.state.lock();
+            state.dispatching = false;
+            !state.news.is_empty() && !std::mem::replace(&mut state.signalled, true)
+        };
+        if ring {
+            self.ring();
+        }
     }
 
     /// Ends it: no `notify` is in progress afterwards, and none will be.

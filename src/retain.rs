@@ -43,12 +43,30 @@ impl Retention {
 /// Smaller blocks are malloc's business.
 const SMALLEST: usize = 16 << 10;
 
-/// An encoder lent out, with its charge.
+/// An encoder lent out, with its charge. Given back, or dropped when it may be in any state.
 pub struct Loan {
     /// The encoder.
     pub encoder: Box<dyn Encoder>,
     kind: Kind,
     lease: Lease,
+    // While it is lent out.
+    running: Option<Running>,
+}
+
+/// Counts an encoder as lent out, until dropped.
+struct Running(Arc<AtomicU64>);
+
+impl Running {
+    fn new(count: &Arc<AtomicU64>) -> Running {
+        count.fetch_add(1, Ordering::Relaxed);
+        Running(Arc::clone(count))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 struct IdleEncoder {
@@ -78,7 +96,7 @@ pub struct Retain {
     encoders: usize,
     budget: Arc<Budget>,
     idle: Mutex<Idle>,
-    running: AtomicU64,
+    running: Arc<AtomicU64>,
     made: AtomicU64,
 }
 
@@ -113,7 +131,7 @@ impl Retain {
             encoders: encoders as usize,
             budget,
             idle: Mutex::new(Idle::default()),
-            running: AtomicU64::new(0),
+            running: Arc::default(),
             made: AtomicU64::new(0),
         })
     }
@@ -141,7 +159,7 @@ impl Retain {
             let more = need.saturating_sub(loan.lease.bytes());
             if more == 0 || force || self.reserve(more).is_some() {
                 loan.lease.resize(need.max(loan.lease.bytes()));
-                self.running.fetch_add(1, Ordering::Relaxed);
+                loan.running = Some(Running::new(&self.running));
                 return Ok(Some(loan));
             }
             drop(loan);
@@ -153,13 +171,13 @@ impl Retain {
         };
         let encoder = params.new_encoder()?;
         self.made.fetch_add(1, Ordering::Relaxed);
-        self.running.fetch_add(1, Ordering::Relaxed);
-        Ok(Some(Loan { encoder, kind: params.kind, lease }))
+        let running = Some(Running::new(&self.running));
+        Ok(Some(Loan { encoder, kind: params.kind, lease, running }))
     }
 
     /// Takes an encoder back.
     pub fn give_encoder(&self, mut loan: Loan) {
-        self.running.fetch_sub(1, Ordering::Relaxed);
+        loan.running = None;
         loan.lease.resize(loan.encoder.memory());
         if !self.keeps(loan.lease.bytes()) {
             return;
@@ -173,12 +191,6 @@ impl Retain {
             idle.shrink(self.limit, self.encoders)
         };
         drop(dropped);
-    }
-
-    /// Drops an encoder that may be in any state.
-    pub fn drop_encoder(&self, loan: Loan) {
-        self.running.fetch_sub(1, Ordering::Relaxed);
-        drop(loan);
     }
 
     /// A block of at least `capacity` bytes, kept or new. Without `force`, only within the memory

@@ -71,6 +71,8 @@ pub(crate) struct State {
     pub(crate) armed: u8,
     /// On the queue's list.
     pub(crate) listed: bool,
+    /// Without a queue: room was made for a feed that was refused, and none was tried since.
+    pub(crate) room: bool,
     /// The schedule wants an owner without a queue to come by.
     pub(crate) kicked: bool,
     pub(crate) dead: bool,
@@ -125,6 +127,7 @@ impl Core {
                 output: 0,
                 armed: 0,
                 listed: false,
+                room: false,
                 kicked: false,
                 dead: false,
                 fault: None,
@@ -183,8 +186,9 @@ impl Core {
         result: Result<Output, Fault>,
         spent: Spent,
     ) {
-        engine.counters.cpu_ns.add(spent.cpu.as_nanos() as u64);
-        engine.counters.queue_ns.add(spent.waited.as_nanos() as u64);
+        let counters = engine.counters.of(self.params.kind);
+        counters.cpu_ns.add(spent.cpu.as_nanos() as u64);
+        counters.queue_ns.add(spent.waited.as_nanos() as u64);
         let mut state = self.state.lock();
         state.cpu += spent.cpu;
         state.waited += spent.waited;
@@ -210,7 +214,7 @@ impl Core {
                         _ => 0,
                     };
                     state.output -= rest.0.iter().map(bytes).sum::<usize>();
-                    engine.counters.streams_failed.add(1);
+                    counters.streams_failed.add(1);
                 }
             }
         }
@@ -238,24 +242,25 @@ impl Core {
         let mut state = self.state.lock();
         if state.fault.is_none() {
             state.fault = Some(Fault { status, text: status.to_string() });
-            engine.counters.streams_failed.add(1);
+            engine.counters.of(self.params.kind).streams_failed.add(1);
         }
         self.publish(state);
         self.withdraw(engine);
     }
 
     /// Wakes the owner if it was told AGAIN and something has changed for it.
-    pub(crate) fn publish(self: &Arc<Self>, mut state: Guard<'_, State>) {
+    pub(crate) fn publish(self: &Arc<Self>, state: Guard<'_, State>) {
         let room = state.armed & ARMED_ROOM != 0;
-        if state.armed == 0 || !(room || state.has_news()) {
-            return;
+        if room || (state.armed != 0 && state.has_news()) {
+            self.list(state);
         }
-        state.armed = 0;
-        self.list(state);
     }
 
+    /// Disarms the stream and tells its owner.
     pub(crate) fn list(self: &Arc<Self>, mut state: Guard<'_, State>) {
+        let room = std::mem::take(&mut state.armed) & ARMED_ROOM != 0;
         let Some(queue) = &self.queue else {
+            state.room |= room;
             drop(state);
             self.news.notify_all();
             return;
@@ -275,7 +280,6 @@ impl Core {
     pub(crate) fn arm(self: &Arc<Self>, mut state: Guard<'_, State>, bits: u8) {
         state.armed |= bits;
         if state.has_news() {
-            state.armed = 0;
             self.list(state);
         }
     }

@@ -7,9 +7,11 @@ use crate::error::Status;
 use crate::inlet::Inlet;
 use crate::plan::Plan;
 pub use crate::plan::{INLINE_US, Options};
+use crate::quiet;
 use crate::schedule::Job;
 use crate::segment::Cutter;
-use crate::shared::{ARMED_OUTPUT, ARMED_ROOM, Core, Item, State};
+use crate::shared::{ARMED_OUTPUT, ARMED_ROOM, Core, Item, Output, State};
+use crate::stats::CodecCounters;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -62,6 +64,12 @@ pub struct StreamStats {
     pub output_ready: u64,
 }
 
+/// What became of a segment that was cut.
+enum Started {
+    Encoded(Result<Output, Fault>, Spent),
+    Job(Job),
+}
+
 /// A body on its way through. Dropping it cancels what is left.
 pub struct Stream {
     engine: Arc<Engine>,
@@ -94,7 +102,9 @@ pub struct Stream {
 impl Stream {
     /// Begins a body.
     pub fn begin(engine: &Arc<Engine>, options: Options) -> Result<Stream, Status> {
+        let counters = engine.counters.of(options.kind);
         if engine.is_stopping() {
+            counters.refused_shutdown.add(1);
             return Err(Status::Shutdown);
         }
         let bounds = codec::bounds(options.kind);
@@ -118,22 +128,22 @@ impl Stream {
             Admission::Yes => {}
             Admission::Overload if options.overload_level.is_some() => {
                 plan = Plan::settle(&options, options.overload_level.unwrap_or(level))?;
-                engine.counters.overload_lowered.add(1);
+                counters.overload_lowered.add(1);
             }
             Admission::Overload | Admission::Refused => {
-                engine.counters.refused_overload.add(1);
+                counters.refused_overload.add(1);
                 return Err(Status::Limit);
             }
             Admission::Memory => {
-                engine.counters.refused_memory.add(1);
+                counters.refused_memory.add(1);
                 return Err(Status::Limit);
             }
         }
         let most = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
         let max_tasks = if options.max_tasks == 0 { TASKS_DEFAULT } else { options.max_tasks };
         let segment = plan.cutter.longest();
-        engine.counters.streams_begun.add(1);
-        engine.counters.streams_live.add(1);
+        counters.streams_begun.add(1);
+        counters.streams_live.add(1);
         Ok(Stream {
             core: Core::new(engine.next_stream(), plan.params, options.queue, options.on_ready),
             cutter: plan.cutter,
@@ -170,6 +180,7 @@ impl Stream {
     /// Accepts bytes; how many, and whether the rest must wait.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(usize, Flow), Status> {
         self.check()?;
+        self.core.lock().room = false;
         if self.finished {
             return Err(Status::State);
         }
@@ -294,7 +305,7 @@ impl Stream {
                 }
                 _ => {
                     if !std::mem::replace(&mut self.ended, true) {
-                        self.engine.counters.streams_done.add(1);
+                        self.counters().streams_done.add(1);
                     }
                     break;
                 }
@@ -341,8 +352,9 @@ impl Stream {
             let mut state = self.core.lock();
             loop {
                 // Where nothing is under way, nothing could become news, and nothing stands in the
-                // way of a feed.
-                if state.armed == 0 || state.has_news() || state.under_way == 0 {
+                // way of a feed. Room is news too, though poll has answered AGAIN since.
+                let room = std::mem::take(&mut state.room);
+                if room || state.armed == 0 || state.has_news() || state.under_way == 0 {
                     state.armed = 0;
                     return Ok(Flow::Ok);
                 }
@@ -379,6 +391,10 @@ impl Stream {
             memory_minimum: self.minimum as u64,
             output_ready: (state.output + self.ready_bytes) as u64,
         }
+    }
+
+    fn counters(&self) -> &CodecCounters {
+        self.engine.counters.of(self.core.params().kind)
     }
 
     /// An error of the owner's side fails the stream for good: what was accepted before it is lost.
@@ -442,9 +458,8 @@ impl Stream {
 
     /// Output that the owner has fetched and not taken is news too, for one who was refused room.
     fn list_when_ready(&self) {
-        let mut state = self.core.lock();
+        let state = self.core.lock();
         if state.armed != 0 && !self.ready.is_empty() {
-            state.armed = 0;
             self.core.list(state);
         }
     }
@@ -475,18 +490,15 @@ impl Stream {
         self.segments += 1;
         self.offset += input as u64;
         self.promise = None;
-        let job = match self.start(slot, history, cost, first, last) {
-            Ok(job) => job,
-            Err(status) => {
-                let fault = Fault { status, text: status.to_string() };
-                self.core.complete(&self.engine, slot, input, Err(fault), Spent::default());
-                None
-            }
-        };
+        // A slot that nobody fills would be waited for without end.
+        let started = quiet::catch(false, || self.start(slot, history, cost, first, last));
         self.inlet.cut(input);
-        if let Some(job) = job {
-            self.engine.submit(job);
-        }
+        let (result, spent) = match started.unwrap_or(Err(Status::Panic)) {
+            Ok(Started::Job(job)) => return self.engine.submit(job),
+            Ok(Started::Encoded(result, spent)) => (result, spent),
+            Err(status) => (Err(Fault { status, text: status.to_string() }), Spent::default()),
+        };
+        self.core.complete(&self.engine, slot, input, result, spent);
     }
 
     /// Encodes the segment here, or makes it a job.
@@ -497,14 +509,16 @@ impl Stream {
         cost: u64,
         first: bool,
         last: bool,
-    ) -> Result<Option<Job>, Status> {
+    ) -> Result<Started, Status> {
         let input = self.inlet.filled();
-        if (input == 0 || self.runs_here(cost)) && self.encode_here(slot, history, first, last)? {
-            return Ok(None);
+        if (input == 0 || self.runs_here(cost))
+            && let Some((result, spent)) = self.encode_here(history, first, last)?
+        {
+            return Ok(Started::Encoded(result, spent));
         }
         let segment = self.inlet.hand_over(history, first, last)?;
         let core = Arc::clone(&self.core);
-        Ok(Some(Job { core, slot, segment, cost, queued: Instant::now() }))
+        Ok(Started::Job(Job { core, slot, segment, cost, queued: Instant::now() }))
     }
 
     fn runs_here(&self, cost: u64) -> bool {
@@ -514,26 +528,23 @@ impl Stream {
                 && self.core.queue.as_ref().is_none_or(|queue| queue.allow_inline(cost)))
     }
 
-    /// Encodes in the owner's call. False: the memory for it is not to be had now.
+    /// Encodes in the owner's call. `None`: the memory for it is not to be had now.
     fn encode_here(
         &mut self,
-        slot: u64,
         history: usize,
         first: bool,
         last: bool,
-    ) -> Result<bool, Status> {
+    ) -> Result<Option<(Result<Output, Fault>, Spent)>, Status> {
         let force = self.engine.is_inline() || self.inline_ns == u64::MAX;
         let input = self.inlet.filled();
         let Some(joined) = self.inlet.join_when_needed(history, force)? else {
-            return Ok(false);
+            return Ok(None);
         };
         let Some(kit) = self.engine.kit(self.core.params(), history, input, 0, force)? else {
-            return Ok(false);
+            return Ok(None);
         };
         let window = self.inlet.window(&joined, history, first, last);
-        let (result, spent) = self.engine.encode_here(self.core.params(), kit, &window);
-        self.core.complete(&self.engine, slot, input, result, spent);
-        Ok(true)
+        Ok(Some(self.engine.encode_here(self.core.params(), kit, &window)))
     }
 
     /// Sets a mark behind what was cut. Not in a stream that has failed meanwhile: an end that follows
@@ -573,7 +584,7 @@ impl Stream {
                 if len > 0 {
                     self.ready.push_back(Item::Trailer(bytes, len));
                     self.ready_bytes += len;
-                    self.engine.counters.bytes_out.add(len as u64);
+                    self.counters().bytes_out.add(len as u64);
                 }
             }
             self.ready.push_back(item);
@@ -587,9 +598,9 @@ impl Drop for Stream {
         let (items, failed) = self.core.bury();
         drop(items);
         drop(self.engine.cancel(self.core.id()));
-        self.engine.counters.streams_live.sub(1);
+        self.counters().streams_live.sub(1);
         if !self.ended && !failed {
-            self.engine.counters.streams_cancelled.add(1);
+            self.counters().streams_cancelled.add(1);
         }
         // What was kicked by way of this stream must not be stranded with it.
         self.engine.pump(false);

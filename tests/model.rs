@@ -19,11 +19,12 @@ use shuttle::thread;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use weft::codec::stored;
+use weft::codec::{Kind, stored};
 use weft::engine::{Engine, Options as EngineOptions, Workers};
 use weft::error::Status;
 use weft::notify::Queue;
 use weft::retain::Retention;
+use weft::stream::{Flow, Stream};
 
 /// Longer than any test: under the model nothing times out.
 const LONG: Duration = Duration::from_secs(1 << 20);
@@ -345,6 +346,50 @@ fn a_waiter_needs_no_loop_to_come_by() {
         let other = spawn_waiter(&setup, Sketch::random(), Expect::Whole);
         join(vec![owner, other]);
         setup.finish();
+    });
+}
+
+/// The host's thread does not run a second segment before more is fed, and the owner does not feed
+/// before it is told: where room is told by nobody but the second segment, both wait for ever.
+#[test]
+fn a_waiter_is_told_of_room_while_a_segment_is_under_way() {
+    explore("room", 3000, || {
+        let host = Host::new(Post::Takes, 2);
+        let engine = Engine::new(EngineOptions {
+            workers: Workers::Host(Box::new(host.executor())),
+            max_running: 2,
+            ..EngineOptions::default()
+        })
+        .expect("engine");
+        let (fed, may_run) = shuttle::sync::mpsc::channel();
+        let worker = host.worker_when(may_run);
+        let options = weft::stream::Options {
+            segment_size: 4096,
+            max_tasks: 2,
+            inline_us: 0,
+            ..weft::stream::Options::new(Kind::Stored)
+        };
+        let mut stream = Stream::begin(&engine, options).expect("begin");
+        let piece = [b'r'; 2048];
+        while stream.feed(&piece).expect("feed").1 == Flow::Ok {}
+        fed.send(()).expect("worker");
+        loop {
+            while stream.poll(usize::MAX, &mut |_| ()).expect("poll").flow == Flow::Ok {}
+            assert_eq!(stream.wait(None), Ok(Flow::Ok));
+            if stream.feed(&piece[..1]).expect("feed").0 == 1 {
+                break;
+            }
+        }
+        fed.send(()).expect("worker");
+        stream.finish().expect("finish");
+        drop(fed);
+        while stream.poll(usize::MAX, &mut |_| ()).expect("poll").flow != Flow::Done {
+            stream.wait(None).expect("wait");
+        }
+        drop(stream);
+        assert!(engine.shutdown(LONG));
+        host.close();
+        worker.join().expect("worker");
     });
 }
 

@@ -405,6 +405,29 @@ fn without_notify_one_dispatch_leaves_nothing_stranded() {
     assert!(streams.iter().all(is_made), "nobody will come by for the rest");
 }
 
+/// Room for a feed was made, then poll answered AGAIN, and the next segment's end was waited for: the
+/// thread that could have had more to do had nothing.
+#[test]
+fn room_is_news_though_poll_has_answered_again_since() {
+    let bench = Bench::new(2);
+    let options =
+        Options { queue: None, segment_size: 4096, max_tasks: 2, max_output: 0, ..bench.options() };
+    let mut stream = Stream::begin(&bench.engine, options).expect("begin");
+    let piece = vec![b'r'; 2048];
+    while stream.feed(&piece).expect("feed").1 == Flow::Ok {}
+    let now = Some(Duration::ZERO);
+    assert_eq!(stream.wait(now), Ok(Flow::Again), "nothing was made yet");
+    assert_eq!(stream.feed(&piece), Ok((0, Flow::Again)));
+    assert!(bench.shelf.run_one());
+    while stream.poll(usize::MAX, &mut |_| ()).expect("poll").flow == Flow::Ok {}
+    assert_eq!(stream.stats().segments_under_way, 1);
+    assert_eq!(stream.wait(now), Ok(Flow::Ok), "a feed has become possible");
+    assert_eq!(stream.feed(&piece[..1]).expect("feed"), (1, Flow::Ok));
+    // And it is told once.
+    assert_eq!(stream.poll(usize::MAX, &mut |_| ()).expect("poll").flow, Flow::Again);
+    assert_eq!(stream.wait(now), Ok(Flow::Again));
+}
+
 /// A failed last segment must not leave an end of stream behind it.
 #[test]
 fn a_fault_never_looks_like_an_end() {

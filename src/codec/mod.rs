@@ -234,6 +234,7 @@ impl Params {
     pub fn digest(&self, input: &[u8]) -> Digest {
         let check = match &self.detail {
             Detail::Deflate(tuning) => tuning.framing.check(input),
+            Detail::Stored => stored::check(input),
             _ => 0,
         };
         Digest { check, length: input.len() as u64 }

@@ -3,9 +3,11 @@
 use super::guard::{Handle, Sized_, guard, guard_or, read_sized, write_sized};
 use super::host::HostExecutor;
 use super::types::*;
+use crate::codec::Kind;
 use crate::engine::{Engine, Options, THREADS_MOST, Workers};
 use crate::error::Status;
 use crate::retain::Retention;
+use crate::stats::{self, Timing};
 use core::mem::{offset_of, size_of};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +15,11 @@ use std::time::Duration;
 // SAFETY: repr(C), size first, integers and pointers only.
 unsafe impl Sized_ for weft_engine_options {
     const LEAST: usize = offset_of!(weft_engine_options, max_memory);
+}
+
+// SAFETY: repr(C), size first, integers only.
+unsafe impl Sized_ for weft_codec_info {
+    const LEAST: usize = offset_of!(weft_codec_info, streams_done);
 }
 
 // SAFETY: repr(C), size first, integers only.
@@ -145,8 +152,104 @@ pub unsafe extern "C" fn weft_engine_stats(
                 encoders_made: s.encoders_made,
                 threads: s.threads,
                 segments_again: s.segments_again,
+                refused_shutdown: s.refused_shutdown,
             })
         }?;
+        Ok(WEFT_OK)
+    })
+}
+
+/// What the engine has done for one codec. Any thread, as `weft_engine_stats`.
+///
+/// # Safety
+/// `engine` is NULL or a live engine; `info` is NULL or valid as its size says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_engine_codec_stats(
+    engine: *const weft_engine,
+    codec: u32,
+    info: *mut weft_codec_info,
+) -> weft_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let engine = unsafe { Handle::<Arc<Engine>>::get(engine) }?;
+        let s = engine.codec_stats(Kind::from_c(codec)?);
+        // SAFETY: the caller's promise.
+        unsafe {
+            write_sized(info, |struct_size| weft_codec_info {
+                struct_size,
+                streams_begun: s.streams_begun,
+                streams_done: s.streams_done,
+                streams_failed: s.streams_failed,
+                streams_cancelled: s.streams_cancelled,
+                streams_live: s.streams_live,
+                refused_memory: s.refused_memory,
+                refused_overload: s.refused_overload,
+                refused_shutdown: s.refused_shutdown,
+                overload_lowered: s.overload_lowered,
+                segments_inline: s.segments_inline,
+                segments_tasks: s.segments_tasks,
+                segments_refused: s.segments_refused,
+                segments_again: s.segments_again,
+                bytes_in: s.bytes_in,
+                bytes_out: s.bytes_out,
+                cpu_ns: s.cpu_ns,
+                queue_ns: s.queue_ns,
+            })
+        }?;
+        Ok(WEFT_OK)
+    })
+}
+
+/// How long segments took, of all codecs: `which` is `WEFT_HISTOGRAM_QUEUE_US`,
+/// `WEFT_HISTOGRAM_RUN_US` or `WEFT_HISTOGRAM_INLINE_US`. `counts[i]` becomes the number of segments
+/// that took at most `bounds[i]` microseconds and more than `bounds[i - 1]`, `*sum_us` the
+/// microseconds of all. The last bound is `UINT64_MAX`. Bounds never change while the process
+/// lives; nor do counts fall. `n` is the length of both arrays, 1 to 512, best
+/// `WEFT_HISTOGRAM_BUCKETS`: in shorter ones the last count takes in the rest, in longer ones the
+/// rest is 0 up to `UINT64_MAX`. `bounds` and `sum_us` may be NULL. Any thread.
+///
+/// # Safety
+/// `engine` is NULL or a live engine; `counts` is NULL or valid for writing `n` values, `bounds`
+/// too, `sum_us` is NULL or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_engine_histogram(
+    engine: *const weft_engine,
+    which: u32,
+    counts: *mut u64,
+    bounds: *mut u64,
+    n: usize,
+    sum_us: *mut u64,
+) -> weft_status {
+    guard(|| {
+        let timing = match which {
+            WEFT_HISTOGRAM_QUEUE_US => Timing::Queue,
+            WEFT_HISTOGRAM_RUN_US => Timing::Run,
+            WEFT_HISTOGRAM_INLINE_US => Timing::Inline,
+            _ => return Err(Status::Invalid),
+        };
+        if counts.is_null() || !(1..=512).contains(&n) {
+            return Err(Status::Invalid);
+        }
+        // SAFETY: the caller's promise.
+        let times = unsafe { Handle::<Arc<Engine>>::get(engine) }?.times(timing);
+        for index in 0..n {
+            let last = index + 1 == n;
+            let count = match times.counts.get(index) {
+                Some(_) if last => times.counts[index..].iter().sum(),
+                Some(count) => *count,
+                None => 0,
+            };
+            let bound = if last { u64::MAX } else { stats::bound(index) };
+            // SAFETY: the caller vouches for `n` values in each array.
+            unsafe {
+                counts.add(index).write(count);
+                if !bounds.is_null() {
+                    bounds.add(index).write(bound);
+                }
+            }
+        }
+        // SAFETY: the caller's promise.
+        unsafe { super::guard::out(sum_us, times.sum_ns / 1000) };
         Ok(WEFT_OK)
     })
 }

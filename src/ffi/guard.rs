@@ -59,19 +59,26 @@ impl<T> Handle<T> {
         Ok(&mut handle.value)
     }
 
-    /// Frees a handle. In a child of fork the locks inside may be held by threads that do not
-    /// exist there, so it is left alone.
+    /// What is behind a handle, which is gone with it. In a child of fork the locks inside may be
+    /// held by threads that do not exist there, so it is left alone: an error, and nothing freed.
     ///
     /// # Safety
     /// As `get_mut`; the handle is not used afterwards.
+    pub(crate) unsafe fn take<C>(raw: *mut C) -> Result<T, Status> {
+        // SAFETY: the caller's promise.
+        unsafe { Self::get(raw.cast_const()) }?;
+        // SAFETY: not NULL, made by `into_raw`, and given up by the caller.
+        Ok(unsafe { Box::from_raw(raw.cast::<Handle<T>>()) }.value)
+    }
+
+    /// Frees a handle, as `take` does.
+    ///
+    /// # Safety
+    /// As `take`.
     pub(crate) unsafe fn free<C>(raw: *mut C) {
         // SAFETY: the caller's promise.
-        if unsafe { Self::get(raw.cast_const()) }.is_err() {
-            return;
-        }
-        // SAFETY: not NULL, made by `into_raw`, and given up by the caller.
-        let handle = unsafe { Box::from_raw(raw.cast::<Handle<T>>()) };
-        guard_or((), move || drop(handle));
+        let taken = unsafe { Self::take(raw) };
+        guard_or((), move || drop(taken));
     }
 
     fn check(&self) -> Result<(), Status> {

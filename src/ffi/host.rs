@@ -1,5 +1,6 @@
 //! The host's executor behind the crate's trait.
 
+use super::guard::Handle;
 use super::queue::Context;
 use super::types::*;
 use crate::error::Status;
@@ -45,13 +46,17 @@ impl HostExecutor {
 
 impl Executor for HostExecutor {
     fn post(&self, task: Task) -> Result<(), Task> {
-        let raw = Box::into_raw(Box::new(task));
+        let raw: *mut weft_task = Handle::into_raw(task);
         // SAFETY: the promise of `copy`. The task is the host's until it answers nonzero.
-        if unsafe { (self.post)(self.ctx.get(), raw.cast()) } == 0 {
+        if unsafe { (self.post)(self.ctx.get(), raw) } == 0 {
             return Ok(());
         }
         // SAFETY: refused, so it is still ours.
-        Err(*unsafe { Box::from_raw(raw) })
+        match unsafe { Handle::<Task>::take(raw) } {
+            Ok(task) => Err(task),
+            // A host that forked inside `post` and came back in the child: nothing here is its.
+            Err(_) => Ok(()),
+        }
     }
 }
 

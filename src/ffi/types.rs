@@ -73,6 +73,16 @@ pub const WEFT_EVENT_DONE: u32 = 2;
 /// `weft_stream_poll`: more output is ready at once.
 pub const WEFT_EVENT_MORE: u32 = 4;
 
+/// `weft_engine_histogram`: how long segments waited for a task to come by.
+pub const WEFT_HISTOGRAM_QUEUE_US: u32 = 1;
+/// `weft_engine_histogram`: how long tasks took for a segment, by the clock.
+pub const WEFT_HISTOGRAM_RUN_US: u32 = 2;
+/// `weft_engine_histogram`: how long owners' calls took for a segment, by the clock: what an event
+/// loop was held up.
+pub const WEFT_HISTOGRAM_INLINE_US: u32 = 3;
+/// Buckets that a histogram has.
+pub const WEFT_HISTOGRAM_BUCKETS: usize = 22;
+
 /// Leave to do one unit of work, given to a host's executor. Owned by weft, lent to the host from
 /// `post` until the host has called exactly one of `weft_task_run` and `weft_task_discard`.
 pub struct weft_task {
@@ -236,6 +246,51 @@ pub struct weft_engine_info {
     /// Segments encoded a second time, without history, because the compression library failed on
     /// them with it. They are right, only less small.
     pub segments_again: u64,
+    /// Begins refused because the engine was shut down.
+    pub refused_shutdown: u64,
+}
+
+/// What an engine has done for one codec; the same figures of all codecs are in `weft_engine_info`.
+/// Fill `struct_size`, then call `weft_engine_codec_stats`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct weft_codec_info {
+    /// `sizeof(weft_codec_info)`.
+    pub struct_size: usize,
+    /// Streams begun.
+    pub streams_begun: u64,
+    /// Streams whose end was taken.
+    pub streams_done: u64,
+    /// Streams that failed.
+    pub streams_failed: u64,
+    /// Streams freed before their end.
+    pub streams_cancelled: u64,
+    /// Streams now alive.
+    pub streams_live: u64,
+    /// Begins refused for memory.
+    pub refused_memory: u64,
+    /// Begins refused because of overload.
+    pub refused_overload: u64,
+    /// Begins refused because the engine was shut down.
+    pub refused_shutdown: u64,
+    /// Begins that got their `overload_level`.
+    pub overload_lowered: u64,
+    /// Segments compressed inside the owner's call.
+    pub segments_inline: u64,
+    /// Segments compressed by tasks.
+    pub segments_tasks: u64,
+    /// Segments that the owner compressed because every post was refused.
+    pub segments_refused: u64,
+    /// Segments encoded a second time, without history.
+    pub segments_again: u64,
+    /// Bytes of bodies compressed.
+    pub bytes_in: u64,
+    /// Bytes of output made.
+    pub bytes_out: u64,
+    /// Nanoseconds of CPU spent compressing.
+    pub cpu_ns: u64,
+    /// Nanoseconds that segments waited in the queue, added up.
+    pub queue_ns: u64,
 }
 
 /// What a stream has done. Fill `struct_size`, then call `weft_stream_stats`.
@@ -298,6 +353,7 @@ const _: () = {
     assert!(WEFT_GZIP == Kind::Gzip.to_c());
     assert!(WEFT_DEFLATE == Kind::Deflate.to_c());
     assert!(WEFT_ZLIB == Kind::Zlib.to_c());
+    assert!(WEFT_HISTOGRAM_BUCKETS == crate::stats::BUCKETS);
     assert!(WEFT_RETAIN_ALL == Retention::All.to_c());
     assert!(WEFT_RETAIN_BOUNDED == Retention::Bounded.to_c());
     assert!(WEFT_RELEASE_ALL == Retention::None.to_c());

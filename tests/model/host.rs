@@ -1,6 +1,7 @@
 //! A host: threads that run tasks, an executor that takes or refuses them, bells that loops hear.
 
 use shuttle::rand::{Rng, thread_rng};
+use shuttle::sync::mpsc::Receiver;
 use shuttle::sync::{Condvar, Mutex};
 use shuttle::thread;
 use std::collections::{HashMap, VecDeque};
@@ -134,6 +135,20 @@ impl Host {
                 let bell = host.bells.lock().unwrap().get(&posted.by).cloned();
                 if let Some(bell) = bell {
                     bell.ring();
+                }
+            }
+        })
+    }
+
+    /// A thread that runs one task for each word that comes, and all of them once none will come.
+    pub fn worker_when(&self, may_run: Receiver<()>) -> thread::JoinHandle<()> {
+        let host = Arc::clone(&self.0);
+        thread::spawn(move || {
+            loop {
+                let _ = may_run.recv();
+                match host.next() {
+                    Some(posted) => host.run(posted.task),
+                    None => break,
                 }
             }
         })
