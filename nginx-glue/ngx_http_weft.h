@@ -66,6 +66,7 @@ typedef enum {
 
 typedef struct ngx_http_weft_engine_s  ngx_http_weft_engine_t;
 typedef struct ngx_http_weft_task_s  ngx_http_weft_task_t;
+typedef struct ngx_http_weft_published_s  ngx_http_weft_published_t;
 
 
 typedef struct {
@@ -91,6 +92,7 @@ typedef struct {
     ngx_uint_t                 gzip_min_length;
 
     ngx_shm_zone_t            *zone;         /* of weft_status */
+    ngx_event_t                publish;
 
     unsigned                   inline_told:1;
     unsigned                   threads:1;    /* this process runs the pools */
@@ -211,7 +213,7 @@ struct ngx_http_weft_engine_s {
 
     time_t                      told;
     uint64_t                    refused_overload;
-    weft_engine_info            info;      /* as published */
+    ngx_http_weft_published_t  *published;
 
     unsigned                    failed:1;
 };
@@ -300,7 +302,7 @@ uint32_t ngx_http_weft_static_codec(ngx_http_request_t *r,
 /* ngx_http_weft_status.c */
 
 void ngx_http_weft_count(ngx_http_weft_ctx_t *ctx);
-void ngx_http_weft_count_stream(ngx_http_weft_ctx_t *ctx);
+void ngx_http_weft_changed(ngx_http_weft_main_conf_t *wmcf);
 void ngx_http_weft_publish(ngx_http_weft_main_conf_t *wmcf);
 void ngx_http_weft_clear_gauges(ngx_http_weft_main_conf_t *wmcf,
     ngx_uint_t begin);

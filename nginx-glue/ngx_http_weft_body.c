@@ -386,7 +386,7 @@ ngx_http_weft_free_stream(ngx_http_weft_ctx_t *ctx)
     weft_stream_free(ctx->stream);
     ctx->stream = NULL;
 
-    ngx_http_weft_count_stream(ctx);
+    ngx_http_weft_changed(ctx->engine->conf);
 
     ngx_http_weft_unwait(ctx);
 

@@ -273,6 +273,10 @@ ngx_http_weft_engine_stop(ngx_http_weft_engine_t *e)
         ngx_del_timer(&e->timer);
     }
 
+    if (e->conf->publish.timer_set) {
+        ngx_del_timer(&e->conf->publish);
+    }
+
     if (e->news.posted) {
         ngx_delete_posted_event(&e->news);
     }
@@ -396,7 +400,7 @@ ngx_http_weft_timer_handler(ngx_event_t *ev)
         }
     }
 
-    ngx_http_weft_publish(e->conf);
+    ngx_http_weft_changed(e->conf);
 
     ngx_http_weft_set_timer(e);
 }

@@ -12,7 +12,12 @@
 #include "ngx_http_weft.h"
 
 
-#define NGX_HTTP_WEFT_FIGURES      27
+#define NGX_HTTP_WEFT_FIGURES      28
+#define NGX_HTTP_WEFT_HISTOGRAMS   3
+
+/* rows of figures: of all codecs, and of each */
+
+#define NGX_HTTP_WEFT_ROWS         (1 + NGX_HTTP_WEFT_CODINGS)
 
 /* workers whose gauges are shown; more are counted, and not gauged */
 
@@ -31,20 +36,17 @@ typedef struct {
     ngx_str_t                  name;         /* in Prometheus, behind weft_ */
     ngx_str_t                  help;
     size_t                     offset;
+    size_t                     codec_offset; /* in weft_codec_info, or 0 */
     ngx_http_weft_kind_e       kind;
 } ngx_http_weft_figure_t;
 
 
-/* of one coding */
-
 typedef struct {
-    ngx_atomic_t               responses;
-    ngx_atomic_t               bytes_in;
-    ngx_atomic_t               bytes_out;
-    ngx_atomic_t               segments;
-    ngx_atomic_t               cpu_ns;
-    ngx_atomic_t               queue_ns;
-} ngx_http_weft_counts_t;
+    uint32_t                   which;
+    ngx_str_t                  field;
+    ngx_str_t                  name;
+    ngx_str_t                  help;
+} ngx_http_weft_histogram_t;
 
 
 /* of one worker, written by it alone */
@@ -57,17 +59,39 @@ typedef struct {
 
 typedef struct {
     ngx_atomic_t               reasons[NGX_HTTP_WEFT_REASONS];
-    ngx_http_weft_counts_t     codings[NGX_HTTP_WEFT_CODINGS];
-    ngx_atomic_t               figures[NGX_HTTP_WEFT_FIGURES];
+    ngx_atomic_t               responses[NGX_HTTP_WEFT_CODINGS];
+
+    ngx_atomic_t               figures[NGX_HTTP_WEFT_ROWS]
+                                      [NGX_HTTP_WEFT_FIGURES];
+
+    ngx_atomic_t               counts[NGX_HTTP_WEFT_HISTOGRAMS]
+                                     [WEFT_HISTOGRAM_BUCKETS];
+    ngx_atomic_t               sums_us[NGX_HTTP_WEFT_HISTOGRAMS];
+    uint64_t                   bounds_us[NGX_HTTP_WEFT_HISTOGRAMS]
+                                        [WEFT_HISTOGRAM_BUCKETS];
+
     ngx_http_weft_place_t      places[NGX_HTTP_WEFT_PLACES];
 } ngx_http_weft_shared_t;
 
 
+/* what an engine has given to the shared figures so far */
+
+struct ngx_http_weft_published_s {
+    uint64_t                   figures[NGX_HTTP_WEFT_ROWS]
+                                      [NGX_HTTP_WEFT_FIGURES];
+    uint64_t                   counts[NGX_HTTP_WEFT_HISTOGRAMS]
+                                     [WEFT_HISTOGRAM_BUCKETS];
+    uint64_t                   sums_us[NGX_HTTP_WEFT_HISTOGRAMS];
+};
+
+
 /* ngx_http_weft_status.c */
 
-extern ngx_http_weft_figure_t  ngx_http_weft_figures[];
+extern ngx_http_weft_figure_t     ngx_http_weft_figures[];
+extern ngx_http_weft_histogram_t  ngx_http_weft_histograms[];
 
-uint64_t ngx_http_weft_figure(ngx_http_weft_shared_t *sh, ngx_uint_t i);
+uint64_t ngx_http_weft_figure(ngx_http_weft_shared_t *sh, ngx_uint_t row,
+    ngx_uint_t i);
 
 
 /* ngx_http_weft_status_page.c */

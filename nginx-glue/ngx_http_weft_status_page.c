@@ -8,46 +8,14 @@
 #include "ngx_http_weft_status.h"
 
 
-#define NGX_HTTP_WEFT_COUNTS  6
-
-#define ngx_http_weft_count_of(field, name, help, kind)                      \
-    { ngx_string(#field), ngx_string(name), ngx_string(help),                \
-      offsetof(ngx_http_weft_counts_t, field), kind }
-
-
-static ngx_http_weft_figure_t  ngx_http_weft_counts[NGX_HTTP_WEFT_COUNTS] = {
-
-    ngx_http_weft_count_of(responses, "coding_responses_total",
-        "Responses sent with this coding, also of files kept coded.",
-        NGX_HTTP_WEFT_COUNTER),
-    ngx_http_weft_count_of(bytes_in, "coding_bytes_in_total",
-        "Bytes of bodies coded so, counted when they end.",
-        NGX_HTTP_WEFT_COUNTER),
-    ngx_http_weft_count_of(bytes_out, "coding_bytes_out_total",
-        "Bytes that were made of them.",
-        NGX_HTTP_WEFT_COUNTER),
-    ngx_http_weft_count_of(segments, "coding_segments_total",
-        "Segments of them.",
-        NGX_HTTP_WEFT_COUNTER),
-    ngx_http_weft_count_of(cpu_ns, "coding_cpu_seconds_total",
-        "Processor time spent on them.",
-        NGX_HTTP_WEFT_SECONDS),
-    ngx_http_weft_count_of(queue_ns, "coding_queue_seconds_total",
-        "Time that their segments waited for a thread, added up.",
-        NGX_HTTP_WEFT_SECONDS)
-};
-
-
-static uint64_t
-ngx_http_weft_count_value(ngx_http_weft_shared_t *sh, ngx_uint_t coding,
-    ngx_uint_t i)
-{
-    u_char  *p;
-
-    p = (u_char *) &sh->codings[coding] + ngx_http_weft_counts[i].offset;
-
-    return *(ngx_atomic_t *) p;
-}
+static u_char *ngx_http_weft_json_row(u_char *p, u_char *last,
+    ngx_http_weft_shared_t *sh, ngx_uint_t row);
+static u_char *ngx_http_weft_prometheus_histogram(u_char *p, u_char *last,
+    ngx_http_weft_shared_t *sh, ngx_uint_t k);
+static u_char *ngx_http_weft_head(u_char *p, u_char *last, ngx_str_t *name,
+    ngx_str_t *help, const char *type);
+static u_char *ngx_http_weft_value(u_char *p, u_char *last,
+    ngx_http_weft_figure_t *figure, uint64_t n);
 
 
 u_char *
@@ -55,16 +23,12 @@ ngx_http_weft_json(u_char *p, u_char *last, ngx_http_weft_shared_t *sh)
 {
     ngx_uint_t  i, k;
 
-    p = ngx_slprintf(p, last, "{\"version\":\"%s\",\"engine\":{",
+    p = ngx_slprintf(p, last, "{\"version\":\"%s\",\n\"engine\":{",
                      weft_version_string());
 
-    for (i = 0; i < NGX_HTTP_WEFT_FIGURES; i++) {
-        p = ngx_slprintf(p, last, "%s\"%V\":%uL", i ? "," : "",
-                         &ngx_http_weft_figures[i].field,
-                         ngx_http_weft_figure(sh, i));
-    }
+    p = ngx_http_weft_json_row(p, last, sh, 0);
 
-    p = ngx_slprintf(p, last, "},\"responses\":{");
+    p = ngx_slprintf(p, last, "},\n\"responses\":{");
 
     for (i = NGX_HTTP_WEFT_CODED; i < NGX_HTTP_WEFT_REASONS; i++) {
         p = ngx_slprintf(p, last, "%s\"%s\":%uA",
@@ -72,19 +36,35 @@ ngx_http_weft_json(u_char *p, u_char *last, ngx_http_weft_shared_t *sh)
                          ngx_http_weft_reasons[i], sh->reasons[i]);
     }
 
-    p = ngx_slprintf(p, last, "},\"codings\":{");
+    p = ngx_slprintf(p, last, "},\n\"codings\":{");
 
-    for (k = 0; k < NGX_HTTP_WEFT_CODINGS; k++) {
-        p = ngx_slprintf(p, last, "%s\"%V\":{", k ? "," : "",
-                         ngx_http_weft_coding_name(k + 1));
+    for (k = 1; k < NGX_HTTP_WEFT_ROWS; k++) {
+        p = ngx_slprintf(p, last, "%s\n\"%V\":{\"responses\":%uA,",
+                         k > 1 ? "," : "", ngx_http_weft_coding_name(k),
+                         sh->responses[k - 1]);
+        p = ngx_http_weft_json_row(p, last, sh, k);
+        p = ngx_slprintf(p, last, "}");
+    }
 
-        for (i = 0; i < NGX_HTTP_WEFT_COUNTS; i++) {
-            p = ngx_slprintf(p, last, "%s\"%V\":%uL", i ? "," : "",
-                             &ngx_http_weft_counts[i].field,
-                             ngx_http_weft_count_value(sh, k, i));
+    p = ngx_slprintf(p, last, "},\n\"histograms\":{");
+
+    for (k = 0; k < NGX_HTTP_WEFT_HISTOGRAMS; k++) {
+        p = ngx_slprintf(p, last, "%s\n\"%V\":{\"bounds\":[", k ? "," : "",
+                         &ngx_http_weft_histograms[k].field);
+
+        for (i = 0; i < WEFT_HISTOGRAM_BUCKETS - 1; i++) {
+            p = ngx_slprintf(p, last, "%s%uL", i ? "," : "",
+                             sh->bounds_us[k][i]);
         }
 
-        p = ngx_slprintf(p, last, "}");
+        p = ngx_slprintf(p, last, "],\"counts\":[");
+
+        for (i = 0; i < WEFT_HISTOGRAM_BUCKETS; i++) {
+            p = ngx_slprintf(p, last, "%s%uA", i ? "," : "",
+                             sh->counts[k][i]);
+        }
+
+        p = ngx_slprintf(p, last, "],\"sum\":%uA}", sh->sums_us[k]);
     }
 
     return ngx_slprintf(p, last, "}}\n");
@@ -92,14 +72,135 @@ ngx_http_weft_json(u_char *p, u_char *last, ngx_http_weft_shared_t *sh)
 
 
 static u_char *
-ngx_http_weft_head(u_char *p, u_char *last, ngx_http_weft_figure_t *figure)
+ngx_http_weft_json_row(u_char *p, u_char *last, ngx_http_weft_shared_t *sh,
+    ngx_uint_t row)
+{
+    ngx_uint_t               i, n;
+    ngx_http_weft_figure_t  *figure;
+
+    n = 0;
+
+    for (i = 0; i < NGX_HTTP_WEFT_FIGURES; i++) {
+        figure = &ngx_http_weft_figures[i];
+
+        if (row && figure->codec_offset == 0) {
+            continue;
+        }
+
+        p = ngx_slprintf(p, last, "%s\"%V\":%uL", n++ ? "," : "",
+                         &figure->field, ngx_http_weft_figure(sh, row, i));
+    }
+
+    return p;
+}
+
+
+u_char *
+ngx_http_weft_prometheus(u_char *p, u_char *last, ngx_http_weft_shared_t *sh)
+{
+    ngx_uint_t               i, k;
+    ngx_http_weft_figure_t  *figure;
+
+    for (i = 0; i < NGX_HTTP_WEFT_FIGURES; i++) {
+        figure = &ngx_http_weft_figures[i];
+
+        p = ngx_http_weft_head(p, last, &figure->name, &figure->help,
+                               figure->kind == NGX_HTTP_WEFT_GAUGE
+                               ? "gauge" : "counter");
+
+        if (figure->codec_offset == 0) {
+            p = ngx_slprintf(p, last, "weft_%V", &figure->name);
+            p = ngx_http_weft_value(p, last, figure,
+                                    ngx_http_weft_figure(sh, 0, i));
+            continue;
+        }
+
+        for (k = 1; k < NGX_HTTP_WEFT_ROWS; k++) {
+            p = ngx_slprintf(p, last, "weft_%V{coding=\"%V\"}", &figure->name,
+                             ngx_http_weft_coding_name(k));
+            p = ngx_http_weft_value(p, last, figure,
+                                    ngx_http_weft_figure(sh, k, i));
+        }
+    }
+
+    p = ngx_slprintf(p, last,
+                     "# HELP weft_responses_total What became of responses "
+                     "where a coding is on.\n"
+                     "# TYPE weft_responses_total counter\n");
+
+    for (i = NGX_HTTP_WEFT_CODED; i < NGX_HTTP_WEFT_REASONS; i++) {
+        p = ngx_slprintf(p, last, "weft_responses_total{status=\"%s\"} %uA\n",
+                         ngx_http_weft_reasons[i], sh->reasons[i]);
+    }
+
+    p = ngx_slprintf(p, last,
+                     "# HELP weft_coded_responses_total Responses sent with "
+                     "a coding, also of files kept coded, and to HEAD.\n"
+                     "# TYPE weft_coded_responses_total counter\n");
+
+    for (k = 1; k < NGX_HTTP_WEFT_ROWS; k++) {
+        p = ngx_slprintf(p, last,
+                         "weft_coded_responses_total{coding=\"%V\"} %uA\n",
+                         ngx_http_weft_coding_name(k), sh->responses[k - 1]);
+    }
+
+    for (k = 0; k < NGX_HTTP_WEFT_HISTOGRAMS; k++) {
+        p = ngx_http_weft_prometheus_histogram(p, last, sh, k);
+    }
+
+    return p;
+}
+
+
+static u_char *
+ngx_http_weft_prometheus_histogram(u_char *p, u_char *last,
+    ngx_http_weft_shared_t *sh, ngx_uint_t k)
+{
+    uint64_t                    n, us;
+    ngx_uint_t                  i;
+    ngx_http_weft_histogram_t  *h;
+
+    h = &ngx_http_weft_histograms[k];
+
+    p = ngx_http_weft_head(p, last, &h->name, &h->help, "histogram");
+
+    n = 0;
+
+    for (i = 0; i < WEFT_HISTOGRAM_BUCKETS; i++) {
+        n += sh->counts[k][i];
+        us = sh->bounds_us[k][i];
+
+        if (i == WEFT_HISTOGRAM_BUCKETS - 1) {
+            p = ngx_slprintf(p, last, "weft_%V_bucket{le=\"+Inf\"} %uL\n",
+                             &h->name, n);
+
+        } else if (us) {
+
+            /* bounds are there once a worker has made an engine */
+
+            p = ngx_slprintf(p, last,
+                             "weft_%V_bucket{le=\"%uL.%06uL\"} %uL\n",
+                             &h->name, us / 1000000, us % 1000000, n);
+        }
+    }
+
+    us = sh->sums_us[k];
+
+    return ngx_slprintf(p, last,
+                        "weft_%V_sum %uL.%06uL\n"
+                        "weft_%V_count %uL\n",
+                        &h->name, us / 1000000, us % 1000000, &h->name, n);
+}
+
+
+static u_char *
+ngx_http_weft_head(u_char *p, u_char *last, ngx_str_t *name, ngx_str_t *help,
+    const char *type)
 {
     return ngx_slprintf(p, last,
                         "# HELP weft_%V %V\n"
                         "# TYPE weft_%V %s\n",
-                        &figure->name, &figure->help, &figure->name,
-                        figure->kind == NGX_HTTP_WEFT_GAUGE ? "gauge"
-                                                            : "counter");
+                        name, help, name, type);
 }
 
 
@@ -113,45 +214,4 @@ ngx_http_weft_value(u_char *p, u_char *last, ngx_http_weft_figure_t *figure,
     }
 
     return ngx_slprintf(p, last, " %uL\n", n);
-}
-
-
-u_char *
-ngx_http_weft_prometheus(u_char *p, u_char *last, ngx_http_weft_shared_t *sh)
-{
-    ngx_uint_t               i, k;
-    ngx_http_weft_figure_t  *figure;
-
-    for (i = 0; i < NGX_HTTP_WEFT_FIGURES; i++) {
-        figure = &ngx_http_weft_figures[i];
-
-        p = ngx_http_weft_head(p, last, figure);
-        p = ngx_slprintf(p, last, "weft_%V", &figure->name);
-        p = ngx_http_weft_value(p, last, figure, ngx_http_weft_figure(sh, i));
-    }
-
-    p = ngx_slprintf(p, last,
-                     "# HELP weft_responses_total What became of responses "
-                     "where a coding is on, as $weft_status names it.\n"
-                     "# TYPE weft_responses_total counter\n");
-
-    for (i = NGX_HTTP_WEFT_CODED; i < NGX_HTTP_WEFT_REASONS; i++) {
-        p = ngx_slprintf(p, last, "weft_responses_total{status=\"%s\"} %uA\n",
-                         ngx_http_weft_reasons[i], sh->reasons[i]);
-    }
-
-    for (i = 0; i < NGX_HTTP_WEFT_COUNTS; i++) {
-        figure = &ngx_http_weft_counts[i];
-
-        p = ngx_http_weft_head(p, last, figure);
-
-        for (k = 0; k < NGX_HTTP_WEFT_CODINGS; k++) {
-            p = ngx_slprintf(p, last, "weft_%V{coding=\"%V\"}", &figure->name,
-                             ngx_http_weft_coding_name(k + 1));
-            p = ngx_http_weft_value(p, last, figure,
-                                    ngx_http_weft_count_value(sh, k, i));
-        }
-    }
-
-    return p;
 }

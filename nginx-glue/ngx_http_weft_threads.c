@@ -208,9 +208,9 @@ ngx_http_weft_task_event_handler(ngx_event_t *ev)
         && e->timer.timer_set)
     {
         ngx_del_timer(&e->timer);
-
-        ngx_http_weft_publish(e->conf);
     }
+
+    ngx_http_weft_changed(e->conf);
 }
 
 
