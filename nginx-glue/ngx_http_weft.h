@@ -173,6 +173,9 @@ typedef struct {
 
     ngx_event_t                idle;
 
+    off_t                      length;       /* announced, or -1 */
+    off_t                      fed;
+
     weft_stream_info           info;         /* when the stream is freed */
 
     unsigned                   vary:1;       /* the coding was negotiable */
@@ -181,6 +184,7 @@ typedef struct {
     unsigned                   flush:1;
     unsigned                   last:1;
     unsigned                   finished:1;
+    unsigned                   cut:1;        /* it was to be longer */
     unsigned                   started:1;    /* something was passed on */
     unsigned                   unflushed:1;  /* and may be held behind us */
     unsigned                   ended:1;      /* the last buffer is in out */

@@ -132,6 +132,14 @@ ngx_http_weft_header_filter(ngx_http_request_t *r)
         goto decided;
     }
 
+    if (r->subrequest_ranges && r->headers_in.range) {
+
+        /* slices: the source begins at the range, so the whole is not there */
+
+        ctx->reason = NGX_HTTP_WEFT_OFF_RANGE;
+        goto decided;
+    }
+
     if (ngx_http_weft_choose(r, wlcf, codecs, n, &codec) != NGX_OK) {
         return NGX_ERROR;
     }
@@ -180,6 +188,7 @@ ngx_http_weft_header_filter(ngx_http_request_t *r)
         }
 
         ctx->coding = 1;
+        ctx->length = r->headers_out.content_length_n;
         r->main_filter_need_in_memory = 1;
     }
 

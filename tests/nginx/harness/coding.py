@@ -166,7 +166,8 @@ class BrotliStream:
             if result == 0:
                 raise CodingError("not brotli")
             self.ended = result == 1
-            if result == 2:
+            # It asks for more input even while output is left that had no room.
+            if result == 2 and room.value:
                 return bytes(plain)
 
 
