@@ -4,10 +4,11 @@ A row of TABLE is (directive, contexts, [right values], [(wrong value, part of t
 Contexts: M http, S server, L location, I if in location.
 """
 
+import os
 import unittest
 
 from harness.case import Site
-from harness.nginx import has
+from harness.nginx import ROOT, has
 
 MSL, MSLI = "MSL", "MSLI"
 NUMBER = "invalid number of arguments"
@@ -230,6 +231,14 @@ class Table(unittest.TestCase):
                     continue
                 self.assertEqual((status, len(emerg)), (1, 1), emerg)
                 self.assertRegex(emerg[0], rf"duplicate.*nginx\.conf:{line}$")
+
+    def test_each_is_documented(self):
+        with open(os.path.join(ROOT, "docs/nginx.md")) as file:
+            text = file.read()
+        for name, *_ in TABLE:
+            family, _, rest = name.partition("_")
+            named = {name, rest} if rest.startswith(("parallel", "retention", "thread")) else {name}
+            self.assertTrue(any(f"`{word}" in text or f"### {word}\n" in text for word in named), name)
 
     def test_dictionary_is_ignored_with_a_warning(self):
         status, _, warn, line = check(place("zstd_dict_file /some/where; # here\n", "M"))

@@ -270,3 +270,57 @@ class Gzip(PeerCase):
 
     def test_x_gzip(self):
         self.one("/page.html", "x-gzip", "gzip")
+
+
+class BesideGzip(PeerCase):
+    """The table of docs/nginx.md: what ours and the stock gzip filter answer to the same requests."""
+
+    files = {"page.html": PAGE}
+    server = """
+        location /stock/ { alias www/; gzip on; }
+        location /stock-vary/ { alias www/; gzip on; gzip_vary on; }
+        location /stock-other/ { alias www/; gzip on; gzip_vary on; add_header Vary Cookie; }
+        location /ours/ { alias www/; weft gzip; }
+        location /ours-other/ { alias www/; weft gzip; add_header Vary Cookie; }
+    """
+
+    def row(self, place, ae="gzip", **more):
+        response = self.get(f"/{place}/page.html", ae, **more)
+        etag = response.get("ETag") or ""
+        return response.status, response.coding, response.all("Vary"), etag[:2] == "W/", "Content-Length" in response
+
+    def test_get(self):
+        for place, vary in (("stock", []), ("stock-vary", ["Accept-Encoding"]), ("ours", ["Accept-Encoding"])):
+            self.assertEqual(self.row(place), (200, "gzip", vary, True, False))
+            self.assertEqual(self.row(place, None), (200, None, vary, False, True))
+        self.assertEqual(self.row("stock-other")[2], ["Accept-Encoding", "Cookie"])
+        self.assertEqual(self.row("ours-other")[2], ["Cookie, Accept-Encoding"])
+
+    def test_304(self):
+        for place in ("stock-vary", "ours"):
+            etag = self.get(f"/{place}/page.html", "gzip").get("ETag")
+            found = self.row(place, headers=[("If-None-Match", etag)])
+            if place == "ours":
+                self.assertEqual(found, (304, None, ["Accept-Encoding"], True, False))
+            else:
+                self.assertEqual(found, (304, None, [], False, False))
+
+    def test_head(self):
+        for place in ("stock-vary", "ours"):
+            self.assertEqual(self.row(place, method="HEAD"), (200, "gzip", ["Accept-Encoding"], True, False))
+
+    def test_range(self):
+        for place in ("stock-vary", "ours"):
+            headers = [("Range", "bytes=0-9")]
+            self.assertEqual(self.row(place, headers=headers), (200, "gzip", ["Accept-Encoding"], True, False))
+            found = self.row(place, None, headers=headers)
+            self.assertEqual(found, (206, None, ["Accept-Encoding"], False, True))
+
+    def test_several_accept_encoding_lines(self):
+        self.assertEqual(self.get("/stock/page.html", ["br", "gzip"]).coding, None)
+        self.assertEqual(self.get("/ours/page.html", ["br", "gzip"]).coding, "gzip")
+
+    def test_http_1_0_and_via(self):
+        for more in ({"version": "1.0"}, {"headers": [("Via", "1.1 proxy")]}):
+            self.assertEqual(self.get("/stock/page.html", "gzip", **more).coding, None)
+            self.assertEqual(self.get("/ours/page.html", "gzip", **more).coding, "gzip")
