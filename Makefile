@@ -46,6 +46,7 @@ help:
 	@echo 'make check            formatting, lints, header, symbols, licences; check-NAME for one'
 	@echo 'make install          to PREFIX (/usr/local), LIBDIR, INCLUDEDIR, under DESTDIR; also uninstall'
 	@echo 'make nginx-module     the module for the nginx installed, or NGINX_SRC=DIR'
+	@echo 'make test-nginx-versions  tests/nginx on every nginx; VERSIONS="1.28 static .." for some'
 	@echo 'make header           include/weft.h from src/ffi'
 	@echo 'make deny             licences, bans and sources with cargo-deny'
 	@echo 'make clean            removes target'
