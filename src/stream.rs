@@ -511,6 +511,13 @@ impl Stream {
         last: bool,
     ) -> Result<Started, Status> {
         let input = self.inlet.filled();
+        if input == 0
+            && !first
+            && let Some(bytes) = self.core.params().closing()
+        {
+            let output = self.engine.close_here(self.core.params(), bytes)?;
+            return Ok(Started::Encoded(Ok(output), Spent::default()));
+        }
         if (input == 0 || self.runs_here(cost))
             && let Some((result, spent)) = self.encode_here(history, first, last)?
         {
