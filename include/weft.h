@@ -355,7 +355,7 @@ typedef struct weft_stream_options {
   uint32_t max_tasks;
   // Microseconds of estimated work up to which a segment is compressed inside the call that
   // completes it, rather than on the executor, as long as those of one queue stay within 1 ms in
-  // 2 ms. `UINT32_MAX`: always inside the call. 0: never. Default 200.
+  // 2 ms; a longer one is made up for by a longer pause. `UINT32_MAX`: always inside the call. 0: never. Default 200.
   uint32_t inline_us;
   // Where `on_ready` is called from, or NULL: then use `weft_stream_wait`. Must outlive the stream.
   struct weft_queue *queue;
@@ -388,7 +388,8 @@ typedef struct weft_stream_info {
   uint64_t cpu_ns;
   // Nanoseconds that its segments waited in the queue, added up.
   uint64_t queue_ns;
-  // Bytes it may always hold: history, one segment and its output.
+  // Bytes it may always hold: history, one full segment and its output. Larger only once the body
+  // has become longer than its `content_length`.
   uint64_t memory_minimum;
   // Bytes of output ready and not yet taken.
   uint64_t output_ready;

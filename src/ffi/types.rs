@@ -166,7 +166,7 @@ pub struct weft_stream_options {
     pub max_tasks: u32,
     /// Microseconds of estimated work up to which a segment is compressed inside the call that
     /// completes it, rather than on the executor, as long as those of one queue stay within 1 ms in
-    /// 2 ms. `UINT32_MAX`: always inside the call. 0: never. Default 200.
+    /// 2 ms; a longer one is made up for by a longer pause. `UINT32_MAX`: always inside the call. 0: never. Default 200.
     pub inline_us: u32,
     /// Where `on_ready` is called from, or NULL: then use `weft_stream_wait`. Must outlive the stream.
     pub queue: *mut weft_queue,
@@ -311,7 +311,8 @@ pub struct weft_stream_info {
     pub cpu_ns: u64,
     /// Nanoseconds that its segments waited in the queue, added up.
     pub queue_ns: u64,
-    /// Bytes it may always hold: history, one segment and its output.
+    /// Bytes it may always hold: history, one full segment and its output. Larger only once the body
+    /// has become longer than its `content_length`.
     pub memory_minimum: u64,
     /// Bytes of output ready and not yet taken.
     pub output_ready: u64,
