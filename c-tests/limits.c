@@ -270,9 +270,9 @@ static void overload(int with_level)
     pool_end(&p);
 }
 
-/* The bound is not only kept but near: streams of unknown length, begun while little is held, come to
-   hold all that they may at once: history, a segment, and output that nobody takes. Without threads
-   that is the same on every run. A quarter more would pass the bound. */
+/* The bound is not only kept but near: streams of unknown length, begun while little is held, come
+   to hold all that they may at once: history, a segment, and output that nobody takes. Without
+   threads that is the same on every run. A quarter more would pass the bound. */
 static void hard_bound(int32_t level)
 {
     enum { SEGMENT = 128 << 10, MOST = 300 };

@@ -1,7 +1,7 @@
 /*
- * What comes out decodes to what went in, as one stream (of zstd with a window of at most 8 MiB), for
- * every codec at every class of level, for sizes round every border, flushed or not; and the bytes are the same
- * with 0, 1, 2 and 8 threads, and however the body was cut into feeds and polls.
+ * What comes out decodes to what went in, as one stream (of zstd with a window of at most 8 MiB),
+ * for every codec at every class of level, for sizes round every border, flushed or not; and the
+ * bytes are the same with 0, 1, 2 and 8 threads, and however the body was cut into feeds and polls.
  *
  * WEFT_TEST_LARGE=1 adds 10 MB and 100 MB at every level, which takes an evening.
  */

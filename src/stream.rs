@@ -529,9 +529,9 @@ impl Stream {
             return Ok(Started::Encoded(Ok(output), Spent::default()));
         }
         if (input == 0 || self.runs_here(cost))
-            && let Some((result, spent)) = self.encode_here(history, first, last)?
+            && let Some(encoded) = self.encode_here(history, first, last)?
         {
-            return Ok(Started::Encoded(result, spent));
+            return Ok(encoded);
         }
         let segment = self.inlet.hand_over(history, first, last)?;
         let core = Arc::clone(&self.core);
@@ -551,7 +551,7 @@ impl Stream {
         history: usize,
         first: bool,
         last: bool,
-    ) -> Result<Option<(Result<Output, Fault>, Spent)>, Status> {
+    ) -> Result<Option<Started>, Status> {
         let force = self.engine.is_inline() || self.inline_ns == u64::MAX;
         let input = self.inlet.filled();
         let Some(joined) = self.inlet.join_when_needed(history, force)? else {
@@ -561,7 +561,8 @@ impl Stream {
             return Ok(None);
         };
         let window = self.inlet.window(&joined, history, first, last);
-        Ok(Some(self.engine.encode_here(self.core.params(), kit, &window)))
+        let (result, spent) = self.engine.encode_here(self.core.params(), kit, &window);
+        Ok(Some(Started::Encoded(result, spent)))
     }
 
     /// Sets a mark behind what was cut. Not in a stream that has failed meanwhile: an end that follows
