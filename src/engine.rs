@@ -414,6 +414,17 @@ impl Engine {
         Ok(loan.map(|loan| Kit { loan, out, join }))
     }
 
+    /// A last segment without bytes, whose output is `bytes`.
+    pub(crate) fn close_here(&self, params: &Params, bytes: &[u8]) -> Result<Output, Status> {
+        let mut out = Buffer::new(bytes.len(), &self.store)?;
+        out.append(bytes);
+        let counters = self.counters.of(params.kind);
+        counters.bytes_out.add(bytes.len() as u64);
+        counters.segments_inline.add(1);
+        self.counters.record(Timing::Inline, Duration::ZERO);
+        Ok(Output::new(out, 0, params.digest(&[])))
+    }
+
     /// Encodes in the calling thread. `join` must be empty in the kit.
     pub(crate) fn encode_here(
         &self,

@@ -81,6 +81,7 @@ pub struct Stream {
     max_tasks: u32,
     inline_ns: u64,
     minimum: usize,
+    minimum_beyond: usize,
     /// Bytes cut so far, and bytes accepted.
     offset: u64,
     accepted: u64,
@@ -162,6 +163,7 @@ impl Stream {
                 micros => u64::from(micros) * 1000,
             },
             minimum: plan.minimum,
+            minimum_beyond: plan.minimum_beyond,
             promise: Some(engine.budget().lease(plan.promise)),
             engine: Arc::clone(engine),
             offset: 0,
@@ -388,7 +390,11 @@ impl Stream {
             segments: self.segments,
             cpu_ns: state.cpu.as_nanos() as u64,
             queue_ns: state.waited.as_nanos() as u64,
-            memory_minimum: self.minimum as u64,
+            memory_minimum: if self.cutter.is_beyond(self.accepted) {
+                self.minimum_beyond as u64
+            } else {
+                self.minimum as u64
+            },
             output_ready: (state.output + self.ready_bytes) as u64,
         }
     }
@@ -431,11 +437,14 @@ impl Stream {
     fn may_open(&mut self) -> bool {
         // A stream with a segment under way reads ahead only while threads are idle and memory is
         // there: its own segment's end wakes it.
-        let hold = self.engine.budget().is_over() || self.engine.is_busy();
+        let over = self.engine.budget().is_over();
+        let hold = over || self.engine.is_busy();
         let state = self.core.lock();
+        let output = state.output + self.ready_bytes;
         let refuse = state.under_way > self.max_tasks
             || (state.under_way > 0 && (hold || state.input >= self.max_input))
-            || (state.output + self.ready_bytes >= self.max_output);
+            || output >= self.max_output
+            || (over && output > 0);
         if refuse {
             self.core.arm(state, ARMED_ROOM);
             self.list_when_ready();
@@ -465,11 +474,12 @@ impl Stream {
     }
 
     fn append(&mut self, bytes: &[u8], target: usize) -> Result<(), Status> {
-        if self.engine.budget().is_over() {
+        let spare = self.engine.budget().is_over();
+        if spare {
             self.inlet.compact_when_empty()?;
         }
         let sure = if self.cutter.knows_length() { target } else { 0 };
-        self.inlet.append(bytes, sure, target)?;
+        self.inlet.append(bytes, sure, target, spare)?;
         self.accepted += bytes.len() as u64;
         Ok(())
     }
@@ -511,10 +521,17 @@ impl Stream {
         last: bool,
     ) -> Result<Started, Status> {
         let input = self.inlet.filled();
-        if (input == 0 || self.runs_here(cost))
-            && let Some((result, spent)) = self.encode_here(history, first, last)?
+        if input == 0
+            && !first
+            && let Some(bytes) = self.core.params().closing()
         {
-            return Ok(Started::Encoded(result, spent));
+            let output = self.engine.close_here(self.core.params(), bytes)?;
+            return Ok(Started::Encoded(Ok(output), Spent::default()));
+        }
+        if (input == 0 || self.runs_here(cost))
+            && let Some(encoded) = self.encode_here(history, first, last)?
+        {
+            return Ok(encoded);
         }
         let segment = self.inlet.hand_over(history, first, last)?;
         let core = Arc::clone(&self.core);
@@ -534,7 +551,7 @@ impl Stream {
         history: usize,
         first: bool,
         last: bool,
-    ) -> Result<Option<(Result<Output, Fault>, Spent)>, Status> {
+    ) -> Result<Option<Started>, Status> {
         let force = self.engine.is_inline() || self.inline_ns == u64::MAX;
         let input = self.inlet.filled();
         let Some(joined) = self.inlet.join_when_needed(history, force)? else {
@@ -544,7 +561,8 @@ impl Stream {
             return Ok(None);
         };
         let window = self.inlet.window(&joined, history, first, last);
-        Ok(Some(self.engine.encode_here(self.core.params(), kit, &window)))
+        let (result, spent) = self.engine.encode_here(self.core.params(), kit, &window);
+        Ok(Some(Started::Encoded(result, spent)))
     }
 
     /// Sets a mark behind what was cut. Not in a stream that has failed meanwhile: an end that follows
