@@ -182,14 +182,23 @@ def check(pieces):
 
 
 class Table(unittest.TestCase):
+    def all_right(self, pieces):
+        """One nginx for many directives: a message of it names the line of the one that is wrong."""
+        status, emerg, warn, _ = check(pieces)
+        self.assertEqual((status, emerg), (0, []))
+        if has("threads"):
+            self.assertEqual(warn, [])
+
     def test_right_values(self):
+        locations = []
         for name, contexts, right, _ in TABLE:
             for value in right:
-                with self.subTest(directive=name, value=value):
-                    status, emerg, warn, _ = check(place(f"{name} {value}; # here\n", contexts[-1]))
-                    self.assertEqual((status, emerg), (0, []))
-                    if name != "zstd_dict_file" and has("threads"):
-                        self.assertEqual(warn, [])
+                if contexts != "M":
+                    locations.append(f"location /{len(locations)}/ {{ {name} {value}; }}")
+                elif name != "zstd_dict_file":
+                    with self.subTest(directive=name, value=value):
+                        self.all_right({"http": f"{name} {value};"})
+        self.all_right({"server": "\n".join(locations)})
 
     def test_wrong_values_name_what_file_and_line(self):
         for name, contexts, _, wrong in TABLE:
@@ -206,16 +215,22 @@ class Table(unittest.TestCase):
                         self.assertRegex(emerg[0], rf"nginx\.conf:{line}$")
 
     def test_each_context(self):
+        rows = [(f"{name} {right[0]};", contexts) for name, contexts, right, _ in TABLE if name != "zstd_dict_file"]
+        of = {context: [text for text, contexts in rows if context in contexts] for context in "MSLI"}
+        self.all_right({"http": "\n".join(of["M"])})
+        self.all_right({"server": "\n".join(of["S"])})
+        self.all_right({"server": "\n".join(f"location /{n}/ {{ {text} }}" for n, text in enumerate(of["L"]))})
+        inner = (f"location /{n}/ {{ if ($arg_a) {{ {text} }} }}" for n, text in enumerate(of["I"]))
+        self.all_right({"server": "\n".join(inner)})
+
+    def test_no_other_context(self):
         for name, contexts, right, _ in TABLE:
-            for context in "MSLI":
+            for context in set("MSLI") - set(contexts):
                 with self.subTest(directive=name, context=context):
                     status, emerg, _, line = check(place(f"{name} {right[0]}; # here\n", context))
-                    if context in contexts:
-                        self.assertEqual((status, emerg), (0, []))
-                    else:
-                        self.assertEqual((status, len(emerg)), (1, 1))
-                        self.assertIn(f'"{name}" directive is not allowed here', emerg[0])
-                        self.assertRegex(emerg[0], rf"nginx\.conf:{line}$")
+                    self.assertEqual((status, len(emerg)), (1, 1))
+                    self.assertIn(f'"{name}" directive is not allowed here', emerg[0])
+                    self.assertRegex(emerg[0], rf"nginx\.conf:{line}$")
 
     def test_twice_in_one_place(self):
         for name, contexts, right, _ in TABLE:
