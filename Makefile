@@ -46,6 +46,7 @@ help:
 	@echo 'make check            formatting, lints, header, symbols, licences; check-NAME for one'
 	@echo 'make install          to PREFIX (/usr/local), LIBDIR, INCLUDEDIR, under DESTDIR; also uninstall'
 	@echo 'make nginx-module     the module for the nginx installed, or NGINX_SRC=DIR'
+	@echo 'make test-nginx-versions  tests/nginx on every nginx; VERSIONS="1.28 static .." for some'
 	@echo 'make header           include/weft.h from src/ffi'
 	@echo 'make deny             licences, bans and sources with cargo-deny'
 	@echo 'make clean            removes target'
@@ -62,13 +63,15 @@ $(CARGO_OUT)/libweft.a $(CARGO_OUT)/libweft.so: | packages
 endif
 
 # make decides from the times whether to call cargo, so that `sudo make install` needs none.
-# touch: cargo leaves its output alone when the sources only look newer.
+# touch: cargo leaves its output alone when the sources only look newer. With the time at which the
+# build began: a source that was changed meanwhile is newer than what does not have it.
 # ZSTD_TRACE: zstd would call weak ZSTD_trace_* functions, and find those of a host that traces a
 # libzstd of its own.
 $(CARGO_OUT)/libweft.a $(CARGO_OUT)/libweft.so &: $(SOURCES)
+	@mkdir -p $(CARGO_OUT) && touch $(DIST)/began
 	CFLAGS='$(CFLAGS) -DZSTD_TRACE=0' \
 	    $(CARGO) rustc $(CARGOFLAGS) --release --lib --crate-type staticlib,cdylib --target-dir $(DIST)
-	@touch $(CARGO_OUT)/libweft.a $(CARGO_OUT)/libweft.so
+	@touch -r $(DIST)/began $(CARGO_OUT)/libweft.a $(CARGO_OUT)/libweft.so
 
 $(OUT)/libweft.a: $(CARGO_OUT)/libweft.a tools/localise
 	@mkdir -p $(OUT)

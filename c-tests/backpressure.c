@@ -34,7 +34,7 @@ static void nothing_compresses(size_t segment, size_t max_input, uint32_t max_ta
     pool_start(&p, 0);
     weft_engine *engine = engine_on(&p, 8);
     unsigned char *data = make(LEN, JSON, segment);
-    weft_stream_options options = zstd_at(3);
+    weft_stream_options options = options_at(3);
     weft_stream *stream = NULL;
     decoder client;
     size_t at, made = 99, mark = 0, end;
@@ -104,7 +104,7 @@ static void nobody_reads(uint32_t threads, size_t segment, size_t max_output, ui
     const size_t len = small() ? 1500000 : 6000000;
     weft_engine *engine = engine_with(threads);
     unsigned char *data = make(len, RANDOM, segment);
-    weft_stream_options options = zstd_at(1);
+    weft_stream_options options = options_at(1);
     weft_stream *stream = NULL;
     decoder client = decoder_new(data, len);
     size_t at = 0, last, mark = 0, most = 0;
@@ -158,7 +158,7 @@ static void odd_sizes(uint32_t threads)
     bytes first = { 0 };
     for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
         for (size_t j = 0; j < sizeof pieces / sizeof pieces[0]; j += 2) {
-            weft_stream_options options = zstd_at(3);
+            weft_stream_options options = options_at(3);
             plan how = { .feed = pieces[i], .room = pieces[j], .flush = len / 4, .seed = 4 };
             bytes coded = { 0 };
             options.segment_size = 20000;
@@ -184,7 +184,7 @@ static void queries(void)
     enum { LEN = 100000 };
     weft_engine *engine = engine_with(0);
     unsigned char *data = make(LEN, RANDOM, 6), *buffer = malloc(LEN * 2);
-    weft_stream_options options = zstd_at(3);
+    weft_stream_options options = options_at(3);
     weft_stream *stream = NULL;
     decoder client = decoder_new(data, LEN);
     size_t used = 0, made = 0, could = 0;
@@ -249,5 +249,14 @@ int main(void)
     odd_sizes(0);
     odd_sizes(2);
     queries();
+    for (int codec = 1; codec < CODECS; codec++) {
+        use_codec(codec);
+        nothing_compresses(65536, 300000, 3);
+        nothing_compresses(4096, 10000, 2);
+        nobody_reads(0, 65536, 1, 4);
+        nobody_reads(2, 65536, 300000, 4);
+        odd_sizes(2);
+        queries();
+    }
     return 0;
 }

@@ -25,7 +25,7 @@ static void on_ready(void *user)
 
 static weft_stream *begin(setting *s)
 {
-    weft_stream_options options = zstd_at(s->level);
+    weft_stream_options options = options_at(s->level);
     weft_stream *stream = NULL;
     options.queue = s->queue;
     options.on_ready = on_ready;
@@ -291,8 +291,14 @@ static void setting_with(int kind, int32_t level, int last)
 int main(void)
 {
     for (int kind = 0; kind < 3; kind++) {
+        use_codec(0);
         setting_with(kind, 3, 0);
         setting_with(kind, small() ? 9 : 16, 1);
+        for (int codec = 1; codec < CODECS; codec++) {
+            use_codec(codec);
+            if (!small() || codec % 3 == kind)
+                setting_with(kind, 3, codec % 2);
+        }
     }
     return 0;
 }

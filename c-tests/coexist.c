@@ -67,7 +67,7 @@ static void *the_others(void *ctx)
 int main(void)
 {
     weft_engine *engine = engine_with(2);
-    weft_stream_options options = zstd_at(5);
+    weft_stream_options options = options_at(5);
     plan how = { .flush = 50000, .seed = 1 };
     bytes before = { 0 }, after = { 0 };
     pthread_t other;

@@ -45,7 +45,7 @@ static void on_ready(void *user)
 
 static weft_stream_options options_of_all(void)
 {
-    weft_stream_options options = zstd_at(5);
+    weft_stream_options options = options_at(5);
     options.segment_size = 50000;
     options.inline_us = 0;
     return options;
@@ -264,6 +264,21 @@ static void not_released_when_new_fails(void)
     pool_end(&p);
 }
 
+/* What a codec could change: where its segments run, and their bytes. */
+static void with_codec(int codec)
+{
+    weft_engine *engine = engine_with(0);
+    weft_stream_options options;
+    plan how = { 0 };
+    use_codec(codec);
+    options = options_of_all();
+    bytes_free(&reference);
+    send_body(engine, &options, &how, data, len, &reference);
+    engine_end(engine);
+    for (size_t i = 1; i < sizeof moods / sizeof moods[0]; i += 2)
+        in_mood(&moods[i], 4);
+}
+
 int main(void)
 {
     weft_engine *engine = engine_with(0);
@@ -291,6 +306,8 @@ int main(void)
     tasks_outlive_the_engine(0);
     tasks_outlive_the_engine(1);
     not_released_when_new_fails();
+    for (int codec = 1; codec < CODECS; codec++)
+        with_codec(codec);
     bytes_free(&reference);
     free(data);
     return 0;

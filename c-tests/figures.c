@@ -11,7 +11,6 @@ static unsigned char *data;
 static size_t len;
 
 static const uint32_t codecs[] = { WEFT_ZSTD, WEFT_BROTLI, WEFT_GZIP, WEFT_DEFLATE, WEFT_ZLIB };
-enum { CODECS = sizeof codecs / sizeof codecs[0] };
 
 static weft_codec_info codec_info(const weft_engine *engine, uint32_t codec)
 {

@@ -56,7 +56,7 @@ static void events(weft_engine *engine, int32_t level, uint32_t inline_us)
 {
     size_t count = small() ? 30 : 300, at = 0;
     unsigned char *data = make(count * 700, JSON, (uint64_t)level);
-    weft_stream_options options = zstd_at(level);
+    weft_stream_options options = options_at(level);
     weft_stream *stream = NULL;
     uint64_t seed = 3;
     decoder client;
@@ -83,7 +83,7 @@ static void events(weft_engine *engine, int32_t level, uint32_t inline_us)
 /* Marks with nothing before them add nothing and are reported all the same, each once. */
 static void empty_marks(weft_engine *engine)
 {
-    weft_stream_options options = zstd_at(3);
+    weft_stream_options options = options_at(3);
     weft_stream *stream = NULL;
     unsigned char buffer[1000];
     size_t made = 99, before;
@@ -122,7 +122,7 @@ static void empty_marks(weft_engine *engine)
 
 static void nothing_but_marks(weft_engine *engine)
 {
-    weft_stream_options options = zstd_at(3);
+    weft_stream_options options = options_at(3);
     weft_stream *stream = NULL;
     decoder client = decoder_new("", 0);
     size_t marks[2] = { 0, 0 }, mark = 0;
@@ -147,7 +147,7 @@ static void marks_ahead_of_the_work(void)
     pool_start(&p, 0);
     weft_engine *engine = engine_on(&p, 2);
     unsigned char *data = make(LEN, TEXT, 8);
-    weft_stream_options options = zstd_at(6);
+    weft_stream_options options = options_at(6);
     weft_stream *stream = NULL;
     decoder client = decoder_new(data, LEN);
     size_t made = 0, at = 0;
@@ -191,7 +191,7 @@ static void each_byte(weft_engine *engine, int32_t level)
 {
     size_t len = small() ? 200 : 3000;
     unsigned char *data = make(len, JSON, 4);
-    weft_stream_options options = zstd_at(level);
+    weft_stream_options options = options_at(level);
     weft_stream *stream = NULL;
     decoder client = decoder_new(data, len);
     CHECK_EQ(weft_stream_begin(engine, &options, &stream), WEFT_OK);
@@ -211,7 +211,7 @@ static void unfinished(weft_engine *engine)
 {
     for (size_t len = 0; len < 300000; len = len * 3 + 1) {
         unsigned char *data = make(len, TEXT, len);
-        weft_stream_options options = zstd_at(1);
+        weft_stream_options options = options_at(1);
         weft_stream *stream = NULL;
         decoder client = decoder_new(data, len);
         size_t used = 0, mark = 0, marks[1] = { len };
@@ -238,16 +238,25 @@ int main(void)
 {
     for (uint32_t threads = 0; threads <= 2; threads++) {
         weft_engine *engine = engine_with(threads);
-        events(engine, 1, 200);
-        events(engine, 3, 0);
-        events(engine, 19, 200);
-        each_byte(engine, 3);
-        each_byte(engine, 12);
-        empty_marks(engine);
-        nothing_but_marks(engine);
-        unfinished(engine);
+        for (int codec = 0; codec < CODECS; codec++) {
+            use_codec(codec);
+            events(engine, 1, 200);
+            events(engine, 3, 0);
+            if (codec == 0 || threads == 1)
+                events(engine, 19, 200);
+            if (codec == 0 || threads == 1)
+                each_byte(engine, 3);
+            if (codec == 0)
+                each_byte(engine, 12);
+            empty_marks(engine);
+            nothing_but_marks(engine);
+            unfinished(engine);
+        }
         engine_end(engine);
     }
-    marks_ahead_of_the_work();
+    for (int codec = 0; codec < CODECS; codec++) {
+        use_codec(codec);
+        marks_ahead_of_the_work();
+    }
     return 0;
 }

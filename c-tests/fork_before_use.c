@@ -31,7 +31,7 @@ static int threads_of_this_process(void)
 static void own_engine(uint32_t threads)
 {
     weft_engine *engine = engine_with(threads);
-    weft_stream_options options = zstd_at(3);
+    weft_stream_options options = options_at(3);
     plan how = { 0 };
     bytes coded = { 0 };
     options.segment_size = 30000;
@@ -67,7 +67,7 @@ static void before_use(void)
     pid_t children[3];
     weft_engine *engine = engine_with(2);
     weft_queue *queue = NULL;
-    weft_stream_options options = zstd_at(3);
+    weft_stream_options options = options_at(3);
     weft_stream *stream = NULL;
     uint32_t codec;
     CHECK_EQ(weft_queue_new(engine, NULL, NULL, &queue), WEFT_OK);
@@ -112,7 +112,7 @@ static void in_the_child(handles h)
     uint64_t count;
     weft_queue *queue = NULL;
     weft_stream *stream = NULL;
-    weft_stream_options options = zstd_at(3);
+    weft_stream_options options = options_at(3);
     unsigned char buffer[100];
     size_t used = 77, made = 77;
     uint32_t events = 77;
@@ -170,7 +170,7 @@ static void in_use(int with_pool)
 {
     pool p;
     handles h = { 0 };
-    weft_stream_options options = zstd_at(9);
+    weft_stream_options options = options_at(9);
     decoder client = decoder_new(data, len);
     size_t used = 0, at = 0, mark = 0;
     int finished = 0;

@@ -20,7 +20,7 @@ static void nulls(void)
     weft_engine_options engine_options;
     weft_engine_info engine_figures;
     weft_queue *queue = NULL;
-    weft_stream_options options = zstd_at(3);
+    weft_stream_options options = options_at(3);
     weft_stream_info figures;
     weft_codec_info of_codec;
     uint64_t counts[2] = { 77, 77 };
@@ -274,7 +274,7 @@ static void codecs(void)
 static void too_late(uint32_t threads)
 {
     weft_engine *engine = engine_with(threads);
-    weft_stream_options options = zstd_at(3);
+    weft_stream_options options = options_at(3);
     weft_stream *stream = NULL;
     decoder client = decoder_new("body", 4);
     size_t used = 77, mark = 0;
@@ -307,7 +307,7 @@ static void wait_with_a_queue(void)
 {
     weft_engine *engine = engine_with(1);
     weft_queue *queue = NULL;
-    weft_stream_options options = zstd_at(3);
+    weft_stream_options options = options_at(3);
     weft_stream *stream = NULL;
     CHECK_EQ(weft_queue_new(engine, NULL, NULL, &queue), WEFT_OK);
     options.queue = queue;
@@ -323,7 +323,7 @@ static void wait_with_a_queue(void)
 static void after_shutdown(uint32_t threads)
 {
     weft_engine *engine = engine_with(threads);
-    weft_stream_options options = zstd_at(3);
+    weft_stream_options options = options_at(3);
     weft_stream *stream = NULL, *late = (weft_stream *)(uintptr_t)16;
     weft_queue *queue = NULL;
     size_t used = 77, made = 77;

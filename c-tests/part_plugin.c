@@ -17,7 +17,7 @@ uint32_t plugin_begin(uint32_t threads)
 
 void plugin_use(const unsigned char *data, size_t len, bytes *coded)
 {
-    weft_stream_options options = zstd_at(3);
+    weft_stream_options options = options_at(3);
     plan how = { 0 };
     options.segment_size = 20000;
     options.inline_us = 0;

@@ -77,7 +77,7 @@ static void round_trip(uint32_t threads, int wait)
 int main(int argc, char **argv)
 {
     weft_engine *own = engine_with(2);
-    weft_stream_options options = zstd_at(3);
+    weft_stream_options options = options_at(3);
     plan how = { 0 };
     CHECK_EQ(argc, 2);
     path = argv[1];

@@ -89,7 +89,7 @@ static void drive(slot *s)
 static void begin(slot *s)
 {
     side *d = s->side;
-    weft_stream_options options = zstd_at((int32_t)below(&d->seed, 5) - 1);
+    weft_stream_options options = options_at((int32_t)below(&d->seed, 5) - 1);
     ticket *t = malloc(sizeof *t);
     CHECK(t != NULL);
     t->slot = s;
@@ -241,7 +241,7 @@ static void all_from_inside(void)
     all.engine = engine_on(&p, 4);
     CHECK_EQ(weft_queue_new(all.engine, NULL, NULL, &all.queue), WEFT_OK);
     for (int i = 0; i < 4; i++) {
-        weft_stream_options options = zstd_at(3);
+        weft_stream_options options = options_at(3);
         options.queue = all.queue;
         options.on_ready = free_all;
         options.user = &all;

@@ -94,7 +94,7 @@ static void start(side *s, transfer *t)
 {
     static const uint64_t segments[] = { 0, 4096, 30000, 100000 };
     static const int32_t levels[] = { -5, 1, 3, 7 };
-    weft_stream_options options = zstd_at(levels[below(&s->seed, 4)]);
+    weft_stream_options options = options_at(levels[below(&s->seed, 4)]);
     plan how = { .seed = s->seed };
     memset(t, 0, sizeof *t);
     t->side = s;
@@ -191,7 +191,7 @@ static void coalesced(void)
     engine = engine_on(&p, COUNT);
     CHECK_EQ(weft_queue_new(engine, count_notify, &notified, &queue), WEFT_OK);
     for (int i = 0; i < COUNT; i++) {
-        weft_stream_options options = zstd_at(3);
+        weft_stream_options options = options_at(3);
         options.queue = queue;
         options.on_ready = count_ready;
         options.user = &called;

@@ -45,7 +45,7 @@ static void some_bodies(weft_engine *engine, int count, uint64_t bound)
 {
     static const int32_t levels[] = { 3, 9, -5, 15, 1, 6, 12, 19, 2 };
     for (int i = 0; i < count; i++) {
-        weft_stream_options options = zstd_at(levels[i % (small() ? 3 : 9)]);
+        weft_stream_options options = options_at(levels[i % (small() ? 3 : 9)]);
         plan how = { .flush = i % 2 ? len / 3 : 0, .seed = (uint64_t)i };
         options.segment_size = i % 3 ? 0 : 50000;
         options.content_length = i % 4 ? WEFT_LENGTH_UNKNOWN : len;
@@ -143,7 +143,7 @@ static void idle_stream(void)
     size_t used, made;
     uint32_t events;
     for (int i = 0; i < 50; i++) {
-        weft_stream_options options = zstd_at(i % 2 ? 3 : 12);
+        weft_stream_options options = options_at(i % 2 ? 3 : 12);
         CHECK_EQ(weft_stream_begin(engine, &options, &streams[i]), WEFT_OK);
         for (int event = 0; event < 20; event++) {
             CHECK_EQ(weft_stream_feed(streams[i], data + event * 300, 300, &used), WEFT_OK);
@@ -167,7 +167,7 @@ static void used_as_fresh(void)
     weft_engine *used = engine_that_keeps(WEFT_RETAIN_ALL, 0, 0);
     uint64_t seed = 11;
     for (int i = 0; i < (small() ? 8 : 80); i++) {
-        weft_stream_options options = zstd_at(levels[below(&seed, small() ? 5 : 9)]);
+        weft_stream_options options = options_at(levels[below(&seed, small() ? 5 : 9)]);
         plan how = { .flush = below(&seed, 3) ? 0 : 20000, .seed = seed };
         size_t from = below(&seed, len / 2), size = below(&seed, len / 2);
         weft_engine *fresh = engine_that_keeps(WEFT_RELEASE_ALL, 0, 0);

@@ -164,7 +164,7 @@ static void stream_options(void)
 {
     weft_engine *engine = engine_with(0);
     unsigned char *data = make(60000, TEXT, 2);
-    weft_stream_options whole = zstd_at(6);
+    weft_stream_options whole = options_at(6);
     bytes reference = { 0 };
     plan how = { 0 };
     size_t least = offsetof(weft_stream_options, content_length);
@@ -211,7 +211,7 @@ static void stream_options(void)
 static void infos(void)
 {
     weft_engine *engine = engine_with(0);
-    weft_stream_options options = zstd_at(7);
+    weft_stream_options options = options_at(7);
     weft_stream *stream = NULL;
     weft_engine_info whole = engine_info(engine);
     weft_stream_info of_stream;

@@ -11,7 +11,7 @@ int main(void)
 {
     unsigned char *data = make(100000, TEXT, 1);
     weft_engine *engine = engine_in_other_unit();
-    weft_stream_options options = zstd_at(WEFT_LEVEL_DEFAULT);
+    weft_stream_options options = options_at(WEFT_LEVEL_DEFAULT);
     plan how = { 0 };
     CHECK_EQ(version_in_other_unit(), weft_version_number());
     send_body(engine, &options, &how, data, 100000, NULL);

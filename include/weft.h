@@ -23,7 +23,8 @@
  *   refused becomes possible, or the stream fails, its on_ready is called from
  *   weft_queue_dispatch, at least once, or weft_stream_wait returns. After news, poll first, then
  *   feed again what was left: a feed that is refused while output is ready is news at once, so an
- *   owner that can take no output must not feed. Flush and finish never answer it.
+ *   owner that can take no output must not feed. Flush, finish and a poll that only asks (cap 0)
+ *   never answer it, and arm nothing.
  *
  * OWNERSHIP
  *   What a function named _new or _begin gives is the caller's and is freed exactly once with the
@@ -39,7 +40,7 @@
  *
  * FORK
  *   No thread starts before the first task, so a master process may load the library and fork.
- *   In a child of fork, the parent's handles are dead: calls answer WEFT_E_STATE; frees and tasks do
+ *   In a child of fork, the parent's handles are dead: calls answer WEFT_E_STATE, frees and tasks do
  *   nothing.
  *
  * ERRORS
@@ -49,9 +50,10 @@
  *   with WEFT_E_NOMEM or WEFT_E_CODEC; a few small allocations of Rust's standard library abort.
  *
  * UNITS AND SIZES
- *   Lengths are bytes. Structs start with their own size and grow at the end; an older or newer
- *   size is accepted, as long as what this version does not know is zero. Fill options with the
- *   _init function first: it knows the defaults.
+ *   Lengths are bytes. Structs start with their own size, a multiple of 8 and at most 4096, and grow
+ *   at the end; an older or newer size is accepted, as long as what this version does not know is
+ *   zero. Fill options with the _init function first: it knows the defaults. In an info struct set
+ *   struct_size alone; what this version does not know becomes zero.
  */
 
 #ifndef WEFT_H
@@ -187,7 +189,7 @@ typedef struct weft_executor {
   // held. Must not block. May run the task before it returns.
   int (*post)(void *ctx, struct weft_task *task);
   // Called once, when weft will not call `post` any more: the last handle is freed and the last
-  // task has ended. On any thread. May be NULL.
+  // task has ended. On any thread. Not called where `weft_engine_new` fails. May be NULL.
   void (*release)(void *ctx);
 } weft_executor;
 
@@ -200,7 +202,8 @@ typedef struct weft_engine_options {
   // Threads of weft's own, started at the first task. 0, and no executor: every segment is
   // compressed inside the call that completes it. Default 0. At most 1024.
   uint32_t threads;
-  // How many tasks may be posted or running at once. 0: `threads`, or 1 with an executor.
+  // How many tasks may be posted or running at once, at most 1024. 0: `threads`, or 1 with an
+  // executor.
   uint32_t max_running;
   // Bytes of buffers and encoders above which `weft_stream_begin` answers `WEFT_E_LIMIT`. Streams
   // that run always get their minimum (history, one segment and its output), so the hard bound is
@@ -361,7 +364,8 @@ typedef struct weft_stream_options {
   uint32_t max_tasks;
   // Microseconds of estimated work up to which a segment is compressed inside the call that
   // completes it, rather than on the executor, as long as those of one queue stay within 1 ms in
-  // 2 ms. `UINT32_MAX`: always inside the call. 0: never. Default 200.
+  // 2 ms; a longer one is made up for by a longer pause. `UINT32_MAX`: always inside the call. 0:
+  // never. Default 200.
   uint32_t inline_us;
   // Where `on_ready` is called from, or NULL: then use `weft_stream_wait`. Must outlive the stream.
   struct weft_queue *queue;
@@ -394,7 +398,8 @@ typedef struct weft_stream_info {
   uint64_t cpu_ns;
   // Nanoseconds that its segments waited in the queue, added up.
   uint64_t queue_ns;
-  // Bytes it may always hold: history, one segment and its output.
+  // Bytes it may always hold: history, one full segment and its output. Larger only once the body
+  // has become longer than its `content_length`.
   uint64_t memory_minimum;
   // Bytes of output ready and not yet taken.
   uint64_t output_ready;
@@ -429,7 +434,8 @@ weft_status weft_level_bounds(uint32_t codec, int32_t *min, int32_t *max, int32_
 void weft_engine_options_init(struct weft_engine_options *options);
 
 // Makes an engine. `options` may be NULL for the defaults. Starts no thread. Any thread.
-// `WEFT_E_INVALID`: an option out of range, an executor without `post`.
+// `WEFT_E_INVALID`: an option out of range, an executor without `post`. When it fails, `release` is
+// not called: the executor's `ctx` is still the host's.
 //
 // # Safety
 // `options` is NULL or valid as its size says, with an executor that is NULL or valid;
@@ -492,9 +498,11 @@ void weft_engine_free(struct weft_engine *engine);
 
 // Makes a queue for the calling thread. `notify`, which may be NULL, is called when the queue has
 // news after having had none, from any thread, this one included; it may only wake the loop (write
-// an eventfd, post an event), so that the loop then calls `weft_queue_dispatch`. Without it the
-// host dispatches after each task that has ended, and after each call of its own that may have
-// run one.
+// an eventfd, post an event), so that the loop then calls `weft_queue_dispatch`. Without it nothing
+// wakes the loop: the queue's thread itself must dispatch after its own calls into this engine, and
+// after each `weft_task_run` and `weft_task_discard` has returned, of which the host's pool must tell
+// it. That suffices where no other thread owns streams of the engine or shuts it down: their calls
+// can make news, too, and so can threads of weft's own, which tell nobody else.
 //
 // # Safety
 // `engine` is NULL or a live engine; `queue` is valid for writing; `notify` may be called with
@@ -568,8 +576,9 @@ weft_status weft_stream_finish(struct weft_stream *stream);
 // was produced or an event reported. `WEFT_AGAIN`: nothing is ready. `WEFT_DONE`: the stream has
 // ended with these bytes, and again whenever it is called later. With `cap` 0 and `dst` NULL it is
 // a query: `*produced` is how many bytes could be taken before the next mark, nothing is taken and
-// no mark is reported, `*events` says `WEFT_EVENT_MORE` when bytes or a mark are ready. Bytes
-// made before a failure can still be taken; then the error is answered. The owner's thread.
+// no mark is reported, `*events` says `WEFT_EVENT_MORE` when bytes or a mark are ready; with neither
+// the answer is `WEFT_OK` too, not `WEFT_AGAIN`, and nothing is armed. Bytes made before a failure
+// can still be taken; then the error is answered. The owner's thread.
 //
 // # Safety
 // `stream` is NULL or live and not in use; `dst` is valid for writing `cap` bytes; `produced` and
@@ -630,8 +639,8 @@ void weft_task_discard(struct weft_task *task);
 // Chooses a content coding for a request (RFC 9110, section 12.5.3). `accept_encoding` is the value
 // of the field, all its lines joined with commas, `len` bytes; NULL when the request has no such
 // field, which means identity, as does a value that allows none of `preference`. `preference` is
-// the host's order, `n` codecs: among those that the client ranks highest the first one wins.
-// `*codec` becomes one of them, or 0 for identity. An element with a bad weight is dropped; names
+// the host's order, `n` codecs, at most 64: among those that the client ranks highest the first
+// wins. `*codec` becomes one of them, or 0 for identity. An element with a bad weight is dropped; names
 // are compared without case; `x-gzip` is gzip. Identity is chosen over a coding only where the
 // client ranks it higher in so many words. Any thread.
 //

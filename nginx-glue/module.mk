@@ -5,6 +5,7 @@
 #        NGINX_CONFIGURE='FLAG..'          with these configure flags
 #   make nginx-server NGINX_SRC=DIR        that nginx itself and the module
 #   make nginx-static NGINX_SRC=DIR        that nginx with the module in it
+#   make test-nginx-versions               the tests on that nginx and on 1.28, built in several ways
 #   make run                               nginx with the module, real files, and what it gains
 
 NGINX_SRC ?=
@@ -35,3 +36,9 @@ target/nginx/ngx_http_weft_filter_module.so: $(NGINX_GLUE) target/weft/libweft.a
 .PHONY: run
 run: target/nginx/ngx_http_weft_filter_module.so
 	@tools/run-nginx $(RUN)
+
+.PHONY: test-nginx-versions
+test-nginx-versions: target/nginx/ngx_http_weft_filter_module.so
+	@tools/install-packages nginx test
+	@tools/need libssl-dev libpcre2-dev zlib1g-dev
+	@tools/test-nginx-versions $(VERSIONS)

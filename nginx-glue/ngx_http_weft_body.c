@@ -167,6 +167,13 @@ ngx_http_weft_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
 
     ngx_http_weft_free_bufs(r, ctx);
 
+    if (ctx->cut && !pending) {
+
+        /* all that there was is with the client */
+
+        goto failed;
+    }
+
     if (pending) {
         ngx_http_weft_wait(ctx);
         return NGX_AGAIN;
@@ -237,6 +244,7 @@ ngx_http_weft_add_data(ngx_http_request_t *r, ngx_http_weft_ctx_t *ctx)
                 }
 
                 b->pos += n;
+                ctx->fed += n;
 
                 if (rc == WEFT_AGAIN) {
                     return NGX_AGAIN;
@@ -267,7 +275,24 @@ ngx_http_weft_add_data(ngx_http_request_t *r, ngx_http_weft_ctx_t *ctx)
         ctx->flush = 0;
         ctx->unmarked = 0;
 
-        if (!ctx->finished) {
+        if (ctx->fed < ctx->length) {
+
+            /*
+             * FastCGI's end of connection, for one, comes as a last buffer.
+             * Without us the client would get what there is, and see that
+             * bytes are missing.
+             */
+
+            if (!ctx->cut) {
+                ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                              "weft: the body ended after %O of %O bytes",
+                              ctx->fed, ctx->length);
+
+                ctx->cut = 1;
+                ctx->flush = 1;
+            }
+
+        } else if (!ctx->finished) {
             ctx->finished = 1;
 
             rc = weft_stream_finish(ctx->stream);
@@ -337,6 +362,25 @@ ngx_http_weft_is_pending(ngx_http_weft_ctx_t *ctx)
 }
 
 
+/* brings ctx->info up to date; 0: there was no stream */
+
+ngx_uint_t
+ngx_http_weft_info(ngx_http_weft_ctx_t *ctx)
+{
+    weft_stream_info  info;
+
+    if (ctx->stream) {
+        info.struct_size = sizeof(weft_stream_info);
+
+        if (weft_stream_stats(ctx->stream, &info) == WEFT_OK) {
+            ctx->info = info;
+        }
+    }
+
+    return ctx->info.struct_size != 0;
+}
+
+
 ngx_int_t
 ngx_http_weft_failed(ngx_http_weft_ctx_t *ctx, const char *action,
     weft_status rc)
@@ -358,21 +402,16 @@ ngx_http_weft_failed(ngx_http_weft_ctx_t *ctx, const char *action,
 void
 ngx_http_weft_free_stream(ngx_http_weft_ctx_t *ctx)
 {
-    weft_stream_info  info;
-
     if (ctx->stream == NULL) {
         return;
     }
 
-    info.struct_size = sizeof(weft_stream_info);
-
-    if (weft_stream_stats(ctx->stream, &info) == WEFT_OK) {
-        ctx->bytes_in = info.bytes_in;
-        ctx->bytes_out = info.bytes_out;
-    }
+    (void) ngx_http_weft_info(ctx);
 
     weft_stream_free(ctx->stream);
     ctx->stream = NULL;
+
+    ngx_http_weft_changed(ctx->engine->conf);
 
     ngx_http_weft_unwait(ctx);
 

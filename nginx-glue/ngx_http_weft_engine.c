@@ -26,7 +26,6 @@
 #define NGX_HTTP_WEFT_STALE  20
 
 
-static ngx_int_t ngx_http_weft_engine_start(ngx_http_weft_engine_t *e);
 static void ngx_http_weft_engine_stop(ngx_http_weft_engine_t *e);
 static void ngx_http_weft_engine_cleanup(void *data);
 static void ngx_http_weft_notify(void *data);
@@ -144,6 +143,7 @@ ngx_http_weft_init_process(ngx_cycle_t *cycle)
 
     if (wmcf) {
         wmcf->threads = 1;
+        ngx_http_weft_clear_gauges(wmcf, 1);
     }
 
     return NGX_OK;
@@ -163,6 +163,9 @@ ngx_http_weft_exit_process(ngx_cycle_t *cycle)
         return;
     }
 
+    ngx_http_weft_publish(wmcf);
+    ngx_http_weft_clear_gauges(wmcf, 0);
+
     ep = wmcf->engines.elts;
 
     for (i = 0; i < wmcf->engines.nelts; i++) {
@@ -171,7 +174,7 @@ ngx_http_weft_exit_process(ngx_cycle_t *cycle)
 }
 
 
-static ngx_int_t
+ngx_int_t
 ngx_http_weft_engine_start(ngx_http_weft_engine_t *e)
 {
     weft_status           rc;
@@ -192,9 +195,8 @@ ngx_http_weft_engine_start(ngx_http_weft_engine_t *e)
 
     options.max_memory = e->conf->max_memory;
 
-    if (e->conf->overload != NGX_CONF_UNSET_MSEC) {
-        options.overload_ms = (uint32_t) e->conf->overload;
-    }
+    options.overload_ms = (uint32_t) e->conf->overload;
+    options.overload_refuse_ms = (uint32_t) e->conf->refuse;
 
     if (e->conf->retention != NGX_CONF_UNSET_UINT) {
         options.retention = (uint32_t) e->conf->retention;
@@ -202,6 +204,10 @@ ngx_http_weft_engine_start(ngx_http_weft_engine_t *e)
 
     if (e->conf->retain != NGX_CONF_UNSET) {
         options.retain_bytes = e->conf->retain;
+    }
+
+    if (e->conf->idle != NGX_CONF_UNSET_UINT) {
+        options.idle_encoders = (uint32_t) e->conf->idle;
     }
 
 #if (NGX_THREADS)
@@ -267,6 +273,10 @@ ngx_http_weft_engine_stop(ngx_http_weft_engine_t *e)
         ngx_del_timer(&e->timer);
     }
 
+    if (e->conf->publish.timer_set) {
+        ngx_del_timer(&e->conf->publish);
+    }
+
     if (e->news.posted) {
         ngx_delete_posted_event(&e->news);
     }
@@ -291,101 +301,6 @@ static void
 ngx_http_weft_engine_cleanup(void *data)
 {
     ngx_http_weft_engine_stop(data);
-}
-
-
-ngx_int_t
-ngx_http_weft_begin(ngx_http_weft_ctx_t *ctx, uint32_t codec)
-{
-    time_t                     now;
-    weft_status                rc;
-    ngx_uint_t                 level;
-    weft_engine_info           info;
-    ngx_http_request_t        *r;
-    weft_stream_options        options;
-    ngx_http_cleanup_t        *cln;
-    ngx_http_weft_engine_t    *e;
-    ngx_http_weft_loc_conf_t  *wlcf;
-
-    r = ctx->request;
-    e = ctx->engine;
-
-    if (ngx_http_weft_engine_start(e) != NGX_OK) {
-        ctx->status = "off:error";
-        return NGX_DECLINED;
-    }
-
-    /* not a pool cleanup: the pool of a terminated request can live on */
-
-    cln = ngx_http_cleanup_add(r, 0);
-    if (cln == NULL) {
-        return NGX_ERROR;
-    }
-
-    cln->handler = (ngx_http_cleanup_pt) ngx_http_weft_free_stream;
-    cln->data = ctx;
-
-    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weft_filter_module);
-
-    weft_stream_options_init(&options);
-
-    options.codec = codec;
-
-    if (wlcf->levels[codec - 1] != NGX_HTTP_WEFT_LEVEL_UNSET) {
-        options.level = wlcf->levels[codec - 1];
-    }
-
-    if (r->headers_out.content_length_n >= 0) {
-        options.content_length = r->headers_out.content_length_n;
-    }
-
-    options.segment_size = wlcf->segment;
-    options.max_tasks = (uint32_t) wlcf->tasks;
-
-    options.queue = e->queue;
-    options.on_ready = ngx_http_weft_ready;
-    options.user = ctx;
-
-    rc = weft_stream_begin(e->engine, &options, &ctx->stream);
-
-    if (rc == WEFT_OK) {
-        return NGX_OK;
-    }
-
-    ctx->stream = NULL;
-
-    if (rc != WEFT_E_LIMIT) {
-        ctx->status = "off:error";
-
-        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
-                      "weft: %s, the response is sent as it is",
-                      weft_status_string(rc));
-
-        return NGX_DECLINED;
-    }
-
-    ctx->status = "off:memory";
-
-    info.struct_size = sizeof(weft_engine_info);
-
-    if (weft_engine_stats(e->engine, &info) == WEFT_OK
-        && info.refused_overload != e->refused_overload)
-    {
-        e->refused_overload = info.refused_overload;
-        ctx->status = "off:overload";
-    }
-
-    /* an overloaded server has no use for a flood of warnings */
-
-    now = ngx_time();
-    level = (now == e->told) ? NGX_LOG_INFO : NGX_LOG_WARN;
-    e->told = now;
-
-    ngx_log_error(level, r->connection->log, 0,
-                  "weft is at its limit (%s), the response is sent as it is",
-                  ctx->status + sizeof("off:") - 1);
-
-    return NGX_DECLINED;
 }
 
 
@@ -484,6 +399,8 @@ ngx_http_weft_timer_handler(ngx_event_t *ev)
                           "weft: output was ready and nobody was told");
         }
     }
+
+    ngx_http_weft_changed(e->conf);
 
     ngx_http_weft_set_timer(e);
 }

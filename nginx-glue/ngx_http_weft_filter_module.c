@@ -1,6 +1,6 @@
 
 /*
- * weft for NGINX: the decision about a response, and the variables.
+ * weft for NGINX: the decision about a response.
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 
@@ -8,16 +8,19 @@
 #include "ngx_http_weft.h"
 
 
-static const char *ngx_http_weft_test(ngx_http_request_t *r,
+static ngx_uint_t ngx_http_weft_test(ngx_http_request_t *r,
+    ngx_http_weft_loc_conf_t *wlcf, uint32_t *codecs, ngx_uint_t *reason);
+static ngx_uint_t ngx_http_weft_test_family(ngx_http_request_t *r,
+    ngx_http_weft_family_t *family);
+static ngx_uint_t ngx_http_weft_when(ngx_http_request_t *r,
     ngx_http_weft_loc_conf_t *wlcf);
+static ngx_int_t ngx_http_weft_choose(ngx_http_request_t *r,
+    ngx_http_weft_loc_conf_t *wlcf, uint32_t *codecs, ngx_uint_t n,
+    uint32_t *codec);
+static ngx_uint_t ngx_http_weft_stock_gzip(ngx_http_request_t *r);
 static ngx_int_t ngx_http_weft_header_filter(ngx_http_request_t *r);
 
-static ngx_int_t ngx_http_weft_add_variables(ngx_conf_t *cf);
-static ngx_int_t ngx_http_weft_status_variable(ngx_http_request_t *r,
-    ngx_http_variable_value_t *v, uintptr_t data);
-static ngx_int_t ngx_http_weft_ratio_variable(ngx_http_request_t *r,
-    ngx_http_variable_value_t *v, uintptr_t data);
-
+static void ngx_http_weft_find_gzip(ngx_conf_t *cf);
 static ngx_int_t ngx_http_weft_filter_init(ngx_conf_t *cf);
 
 
@@ -39,7 +42,7 @@ static ngx_http_module_t  ngx_http_weft_filter_module_ctx = {
 ngx_module_t  ngx_http_weft_filter_module = {
     NGX_MODULE_V1,
     &ngx_http_weft_filter_module_ctx,      /* module context */
-    ngx_http_weft_commands,         /* module directives */
+    ngx_http_weft_commands,                /* module directives */
     NGX_HTTP_MODULE,                       /* module type */
     NULL,                                  /* init master */
     NULL,                                  /* init module */
@@ -52,15 +55,23 @@ ngx_module_t  ngx_http_weft_filter_module = {
 };
 
 
-static ngx_http_variable_t  ngx_http_weft_variables[] = {
-
-    { ngx_string("weft_status"), NULL, ngx_http_weft_status_variable,
-      0, NGX_HTTP_VAR_NOCACHEABLE, 0 },
-
-    { ngx_string("weft_ratio"), NULL, ngx_http_weft_ratio_variable,
-      0, NGX_HTTP_VAR_NOCACHEABLE, 0 },
-
-      ngx_http_null_variable
+const char  *ngx_http_weft_reasons[] = {
+    "undecided",
+    "coded",
+    "lower",
+    "static",
+    "off",
+    "off:status",
+    "off:range",
+    "off:coded",
+    "off:type",
+    "off:length",
+    "off:transform",
+    "off:when",
+    "off:client",
+    "off:memory",
+    "off:overload",
+    "off:error"
 };
 
 
@@ -70,17 +81,23 @@ static ngx_http_output_header_filter_pt  ngx_http_next_header_filter;
 static ngx_int_t
 ngx_http_weft_header_filter(ngx_http_request_t *r)
 {
-    uint32_t                   codec;
+    uint32_t                   codec, sent, codecs[NGX_HTTP_WEFT_CODINGS];
+    ngx_uint_t                 i, n, vary;
     ngx_http_weft_ctx_t       *ctx;
     ngx_http_weft_loc_conf_t  *wlcf;
 
-    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weft_filter_module);
-
-    if (wlcf->ncodings == 0
-        || r != r->main
+    if (r != r->main
         || r->header_only
         || r->headers_out.status < NGX_HTTP_OK)
     {
+        return ngx_http_next_header_filter(r);
+    }
+
+    wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weft_filter_module);
+
+    sent = ngx_http_weft_static_codec(r, &vary);
+
+    if (wlcf->ncodings == 0 && !vary && sent == 0) {
         return ngx_http_next_header_filter(r);
     }
 
@@ -90,21 +107,40 @@ ngx_http_weft_header_filter(ngx_http_request_t *r)
     }
 
     ctx->request = r;
-    ctx->engine = wlcf->engine;
     ctx->last_out = &ctx->out;
     ctx->unflushed = 1;
+    ctx->vary = vary;
 
     ngx_http_set_ctx(r, ctx, ngx_http_weft_filter_module);
 
-    ctx->status = ngx_http_weft_test(r, wlcf);
+    if (sent) {
+        ctx->codec = sent;
+        ctx->reason = NGX_HTTP_WEFT_STATIC;
+        goto decided;
+    }
 
-    if (ctx->status) {
-        goto declined;
+    n = ngx_http_weft_test(r, wlcf, codecs, &ctx->reason);
+
+    if (n == 0) {
+        goto decided;
     }
 
     ctx->vary = 1;
 
-    if (ngx_http_weft_accept(r, wlcf, &codec) != NGX_OK) {
+    if (!ngx_http_weft_when(r, wlcf)) {
+        ctx->reason = NGX_HTTP_WEFT_OFF_WHEN;
+        goto decided;
+    }
+
+    if (r->subrequest_ranges && r->headers_in.range) {
+
+        /* slices: the source begins at the range, so the whole is not there */
+
+        ctx->reason = NGX_HTTP_WEFT_OFF_RANGE;
+        goto decided;
+    }
+
+    if (ngx_http_weft_choose(r, wlcf, codecs, n, &codec) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -116,184 +152,302 @@ ngx_http_weft_header_filter(ngx_http_request_t *r)
             ngx_http_weft_weak_etag(r);
         }
 
-        ctx->status = "off:status";
-        goto declined;
+        ctx->reason = NGX_HTTP_WEFT_OFF_STATUS;
+        goto decided;
     }
 
     if (codec == 0) {
-        ctx->status = "off:client";
-        goto declined;
+        ctx->reason = NGX_HTTP_WEFT_OFF_CLIENT;
+        goto decided;
+    }
+
+    ctx->codec = codec;
+    ctx->reason = NGX_HTTP_WEFT_CODED;
+
+    for (i = 0; i < wlcf->ncodings; i++) {
+        if (wlcf->codings[i].codec == codec) {
+            ctx->family = wlcf->codings[i].family;
+            ctx->engine = wlcf->family[ctx->family].engine;
+        }
     }
 
     if (r->method != NGX_HTTP_HEAD) {
 
         /* the stream comes first: without one, no header is changed */
 
-        switch (ngx_http_weft_begin(ctx, codec)) {
+        switch (ngx_http_weft_begin(ctx)) {
 
         case NGX_OK:
             break;
 
         case NGX_DECLINED:
-            goto declined;
+            goto decided;
 
         default: /* NGX_ERROR */
             return NGX_ERROR;
         }
 
         ctx->coding = 1;
+        ctx->length = r->headers_out.content_length_n;
         r->main_filter_need_in_memory = 1;
     }
-
-    ctx->status = (char *) ngx_http_weft_coding_name(codec)->data;
 
     if (ngx_http_weft_set_headers(r, codec) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    return ngx_http_next_header_filter(r);
+decided:
 
-declined:
+    ngx_log_debug2(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,
+                   "http weft: %s, codec: %uD",
+                   ngx_http_weft_reasons[ctx->reason], ctx->codec);
 
-    ngx_log_debug1(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,
-                   "http weft: %s", ctx->status);
+    ngx_http_weft_count(ctx);
 
     return ngx_http_next_header_filter(r);
 }
 
 
 /*
- * NULL: whether the response is coded depends on the client and on the engine
- * alone.
+ * The codecs of which the client and the engine may choose.  0: none, and the
+ * reason.
  */
 
-static const char *
-ngx_http_weft_test(ngx_http_request_t *r, ngx_http_weft_loc_conf_t *wlcf)
+static ngx_uint_t
+ngx_http_weft_test(ngx_http_request_t *r, ngx_http_weft_loc_conf_t *wlcf,
+    uint32_t *codecs, ngx_uint_t *reason)
 {
+    ngx_uint_t  i, n, family, why[NGX_HTTP_WEFT_FAMILIES];
+
+    if (wlcf->ncodings == 0) {
+        *reason = NGX_HTTP_WEFT_OFF;
+        return 0;
+    }
+
+    if (r->headers_out.status != NGX_HTTP_NOT_MODIFIED
+        && !ngx_http_weft_has_status(wlcf->statuses, r->headers_out.status))
+    {
+        *reason = NGX_HTTP_WEFT_OFF_STATUS;
+        return 0;
+    }
+
+    if (r->headers_out.content_range) {
+        *reason = NGX_HTTP_WEFT_OFF_RANGE;
+        return 0;
+    }
+
+    if (ngx_http_weft_is_coded(r)) {
+        *reason = NGX_HTTP_WEFT_OFF_CODED;
+        return 0;
+    }
+
+    ngx_memzero(why, sizeof(why));
+    *reason = NGX_HTTP_WEFT_UNDECIDED;
+    n = 0;
+
+    for (i = 0; i < wlcf->ncodings; i++) {
+        family = wlcf->codings[i].family;
+
+        if (why[family] == NGX_HTTP_WEFT_UNDECIDED) {
+            why[family] = ngx_http_weft_test_family(r, &wlcf->family[family]);
+        }
+
+        if (why[family] == NGX_HTTP_WEFT_CODED) {
+            codecs[n++] = wlcf->codings[i].codec;
+
+        } else if (*reason < why[family]) {
+
+            /* of several, the one that came furthest */
+
+            *reason = why[family];
+        }
+    }
+
+    if (n && wlcf->no_transform && ngx_http_weft_no_transform(r)) {
+        *reason = NGX_HTTP_WEFT_OFF_TRANSFORM;
+        return 0;
+    }
+
+    return n;
+}
+
+
+static ngx_uint_t
+ngx_http_weft_test_family(ngx_http_request_t *r,
+    ngx_http_weft_family_t *family)
+{
+    if (!ngx_http_weft_test_type(r, &family->types)) {
+        return NGX_HTTP_WEFT_OFF_TYPE;
+    }
+
+    if (r->headers_out.content_length_n != -1
+        && r->headers_out.content_length_n < family->min_length)
+    {
+        return NGX_HTTP_WEFT_OFF_LENGTH;
+    }
+
+    return NGX_HTTP_WEFT_CODED;
+}
+
+
+static ngx_uint_t
+ngx_http_weft_when(ngx_http_request_t *r, ngx_http_weft_loc_conf_t *wlcf)
+{
+    ngx_str_t  value;
+
+    if (wlcf->when == NULL) {
+        return 1;
+    }
+
+    if (ngx_http_complex_value(r, wlcf->when, &value) != NGX_OK) {
+        return 0;
+    }
+
+    return value.len && (value.len != 1 || value.data[0] != '0');
+}
+
+
+/*
+ * One decision over all codings: also of gzip's own filter, which must have
+ * its turn where the client ranks it above what we can do.
+ */
+
+static ngx_int_t
+ngx_http_weft_choose(ngx_http_request_t *r, ngx_http_weft_loc_conf_t *wlcf,
+    uint32_t *codecs, ngx_uint_t n, uint32_t *codec)
+{
+    uint32_t    list[NGX_HTTP_WEFT_CODINGS + 1];
+    ngx_str_t   accept;
+    ngx_uint_t  i;
+
+    if (ngx_http_weft_accept(r, &accept) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    *codec = ngx_http_weft_negotiate(&accept, codecs, n);
+
+    if (*codec == 0 || *codec == WEFT_GZIP || !ngx_http_weft_stock_gzip(r)) {
+        return NGX_OK;
+    }
+
+    for (i = 0; i < n; i++) {
+        if (codecs[i] == WEFT_GZIP) {
+            return NGX_OK;
+        }
+
+        list[i] = codecs[i];
+    }
+
+    list[n] = WEFT_GZIP;
+
+    if (ngx_http_weft_negotiate(&accept, list, n + 1) == WEFT_GZIP) {
+        *codec = 0;
+    }
+
+    return NGX_OK;
+}
+
+
+/* whether gzip's filter would take this response, as far as one can see */
+
+static ngx_uint_t
+ngx_http_weft_stock_gzip(ngx_http_request_t *r)
+{
+#if (NGX_HTTP_GZIP)
+
+    u_char                     *conf;
+    ngx_http_weft_main_conf_t  *wmcf;
+
+    wmcf = ngx_http_get_module_main_conf(r, ngx_http_weft_filter_module);
+
+    if (wmcf->gzip == NULL) {
+        return 0;
+    }
+
+    conf = r->loc_conf[wmcf->gzip->ctx_index];
+
+    if (!*(ngx_flag_t *) (conf + wmcf->gzip_enable)) {
+        return 0;
+    }
+
     if (r->headers_out.status != NGX_HTTP_OK
         && r->headers_out.status != NGX_HTTP_FORBIDDEN
         && r->headers_out.status != NGX_HTTP_NOT_FOUND
         && r->headers_out.status != NGX_HTTP_NOT_MODIFIED)
     {
-        return "off:status";
+        return 0;
     }
 
-    if (r->headers_out.content_range) {
-        return "off:range";
-    }
-
-    if (ngx_http_weft_is_coded(r)) {
-        return "off:coded";
-    }
-
-    if (!ngx_http_weft_test_type(r, &wlcf->types)) {
-        return "off:type";
-    }
-
-    if (r->headers_out.content_length_n != -1
-        && r->headers_out.content_length_n < wlcf->min_length)
+    if (wmcf->gzip_min_length
+        && r->headers_out.content_length_n != -1
+        && r->headers_out.content_length_n
+           < *(ssize_t *) (conf + wmcf->gzip_min_length))
     {
-        return "off:length";
+        return 0;
     }
 
-    if (ngx_http_weft_no_transform(r)) {
-        return "off:transform";
-    }
+    return ngx_http_gzip_ok(r) == NGX_OK;
 
-    return NULL;
+#else
+
+    return 0;
+
+#endif
 }
 
 
-static ngx_int_t
-ngx_http_weft_status_variable(ngx_http_request_t *r,
-    ngx_http_variable_value_t *v, uintptr_t data)
+/*
+ * The configuration of gzip's filter is its own, but the table of its
+ * directives tells where in it they store what they are given.
+ */
+
+static void
+ngx_http_weft_find_gzip(ngx_conf_t *cf)
 {
-    const char                *status;
-    ngx_http_weft_ctx_t       *ctx;
-    ngx_http_weft_loc_conf_t  *wlcf;
+    ngx_uint_t                  i;
+    ngx_module_t               *module;
+    ngx_command_t              *cmd;
+    ngx_http_weft_main_conf_t  *wmcf;
 
-    ctx = ngx_http_get_module_ctx(r->main, ngx_http_weft_filter_module);
+    wmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_weft_filter_module);
 
-    if (ctx) {
-        status = ctx->status;
+    for (i = 0; cf->cycle->modules[i]; i++) {
+        module = cf->cycle->modules[i];
 
-    } else {
-        wlcf = ngx_http_get_module_loc_conf(r->main,
-                                            ngx_http_weft_filter_module);
-
-        if (wlcf->ncodings) {
-            v->not_found = 1;
-            return NGX_OK;
+        if (module->type != NGX_HTTP_MODULE
+            || ngx_strcmp(module->name, "ngx_http_gzip_filter_module") != 0)
+        {
+            continue;
         }
 
-        status = "off";
-    }
+        for (cmd = module->commands; cmd && cmd->name.len; cmd++) {
 
-    v->data = (u_char *) status;
-    v->len = ngx_strlen(status);
-    v->valid = 1;
-    v->no_cacheable = 0;
-    v->not_found = 0;
+            if (cmd->conf != NGX_HTTP_LOC_CONF_OFFSET) {
+                continue;
+            }
 
-    return NGX_OK;
-}
+            if (cmd->set == ngx_conf_set_flag_slot
+                && ngx_strcmp(cmd->name.data, "gzip") == 0)
+            {
+                wmcf->gzip = module;
+                wmcf->gzip_enable = cmd->offset;
+            }
 
-
-static ngx_int_t
-ngx_http_weft_ratio_variable(ngx_http_request_t *r,
-    ngx_http_variable_value_t *v, uintptr_t data)
-{
-    uint64_t              ratio;
-    ngx_http_weft_ctx_t  *ctx;
-
-    ctx = ngx_http_get_module_ctx(r->main, ngx_http_weft_filter_module);
-
-    if (ctx == NULL || !ctx->done || ctx->bytes_out == 0) {
-        v->not_found = 1;
-        return NGX_OK;
-    }
-
-    v->data = ngx_pnalloc(r->pool, NGX_INT64_LEN + 3);
-    if (v->data == NULL) {
-        return NGX_ERROR;
-    }
-
-    /* in hundredths, rounded */
-
-    ratio = (ctx->bytes_in * 1000 / ctx->bytes_out + 5) / 10;
-
-    v->len = ngx_sprintf(v->data, "%uL.%02uL", ratio / 100, ratio % 100)
-             - v->data;
-    v->valid = 1;
-    v->no_cacheable = 0;
-    v->not_found = 0;
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_http_weft_add_variables(ngx_conf_t *cf)
-{
-    ngx_http_variable_t  *var, *v;
-
-    for (v = ngx_http_weft_variables; v->name.len; v++) {
-        var = ngx_http_add_variable(cf, &v->name, v->flags);
-        if (var == NULL) {
-            return NGX_ERROR;
+            if (cmd->set == ngx_conf_set_size_slot
+                && ngx_strcmp(cmd->name.data, "gzip_min_length") == 0)
+            {
+                wmcf->gzip_min_length = cmd->offset;
+            }
         }
-
-        var->get_handler = v->get_handler;
-        var->data = v->data;
     }
-
-    return NGX_OK;
 }
 
 
 static ngx_int_t
 ngx_http_weft_filter_init(ngx_conf_t *cf)
 {
+    ngx_http_weft_find_gzip(cf);
+
     ngx_http_next_header_filter = ngx_http_top_header_filter;
     ngx_http_top_header_filter = ngx_http_weft_header_filter;
 

@@ -237,20 +237,20 @@ ngx_http_weft_test_type(ngx_http_request_t *r, ngx_hash_t *types)
 }
 
 
+/* the value of all lines; its data is NULL when there is none */
+
 ngx_int_t
-ngx_http_weft_accept(ngx_http_request_t *r, ngx_http_weft_loc_conf_t *wlcf,
-    uint32_t *codec)
+ngx_http_weft_accept(ngx_http_request_t *r, ngx_str_t *accept)
 {
     size_t            len;
     u_char           *p;
-    ngx_str_t         accept;
     ngx_uint_t        i, n;
     ngx_list_part_t  *part;
     ngx_table_elt_t  *h;
 
     /* nginx keeps a pointer to one line, the others count as well */
 
-    ngx_str_null(&accept);
+    ngx_str_null(accept);
     len = 0;
     n = 0;
 
@@ -264,7 +264,7 @@ ngx_http_weft_accept(ngx_http_request_t *r, ngx_http_weft_loc_conf_t *wlcf,
             break;
         }
 
-        accept = h->value;
+        *accept = h->value;
         len += h->value.len + 1;
         n++;
     }
@@ -275,8 +275,8 @@ ngx_http_weft_accept(ngx_http_request_t *r, ngx_http_weft_loc_conf_t *wlcf,
             return NGX_ERROR;
         }
 
-        accept.data = p;
-        accept.len = len - 1;
+        accept->data = p;
+        accept->len = len - 1;
 
         part = &r->headers_in.headers.part;
         i = 0;
@@ -293,14 +293,22 @@ ngx_http_weft_accept(ngx_http_request_t *r, ngx_http_weft_loc_conf_t *wlcf,
         }
     }
 
-    if (weft_negotiate(n ? (char *) accept.data : NULL, accept.len,
-                       wlcf->codings, wlcf->ncodings, codec)
+    return NGX_OK;
+}
+
+
+uint32_t
+ngx_http_weft_negotiate(ngx_str_t *accept, uint32_t *codecs, ngx_uint_t n)
+{
+    uint32_t  codec;
+
+    if (weft_negotiate((char *) accept->data, accept->len, codecs, n, &codec)
         != WEFT_OK)
     {
-        *codec = 0;
+        return 0;
     }
 
-    return NGX_OK;
+    return codec;
 }
 
 
@@ -381,12 +389,14 @@ ngx_http_weft_weak_etag(ngx_http_request_t *r)
 static ngx_int_t
 ngx_http_weft_vary_header_filter(ngx_http_request_t *r)
 {
-    ngx_http_weft_ctx_t  *ctx;
+    ngx_http_weft_ctx_t       *ctx;
+    ngx_http_weft_loc_conf_t  *wlcf;
 
     if (r == r->main) {
         ctx = ngx_http_get_module_ctx(r, ngx_http_weft_filter_module);
+        wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weft_filter_module);
 
-        if (ctx && ctx->vary) {
+        if (ctx && ctx->vary && wlcf->vary) {
 
             if (ngx_http_weft_vary(r) != NGX_OK) {
                 return NGX_ERROR;

@@ -209,6 +209,8 @@ ngx_http_weft_task_event_handler(ngx_event_t *ev)
     {
         ngx_del_timer(&e->timer);
     }
+
+    ngx_http_weft_changed(e->conf);
 }
 
 

@@ -6,7 +6,7 @@ use crate::codec::{Fault, Kind, Params, Window};
 use crate::error::Status;
 use crate::executor::threads::Threads;
 use crate::executor::{Executor, Task};
-use crate::quiet;
+use crate::quiet::{self, Cleanup};
 use crate::retain::{Loan, Retain, Retention};
 use crate::schedule::{Job, Left, Next, Schedule};
 use crate::shared::Output;
@@ -89,6 +89,15 @@ pub(crate) struct Kit {
 /// How a unit ended.
 enum Unit {
     Done,
+    /// No memory for it now; its task has ended.
+    PutBack,
+}
+
+/// What came of a job.
+enum Encoded {
+    Result(Result<Output, Fault>, Spent),
+    /// Its stream is gone.
+    Dead,
     /// No memory for it now; its task has ended.
     PutBack,
 }
@@ -217,10 +226,17 @@ impl Engine {
         let mut may_run = may_run;
         while self.schedule.wants_task() {
             let Some(me) = self.me.upgrade() else { return false };
-            let accepted = executor.post(Task::new(me)).is_ok();
-            if !accepted {
-                self.counters.post_refused();
-            }
+            // Where the post panics, the task is dropped, which ends it.
+            let posting = Cleanup::new(|| drop(self.schedule.posted(true, false)));
+            let accepted = match executor.post(Task::new(me)) {
+                Ok(()) => true,
+                Err(task) => {
+                    task.refused();
+                    self.counters.post_refused();
+                    false
+                }
+            };
+            posting.cancel();
             let posted = self.schedule.posted(accepted, may_run);
             if !accepted {
                 self.announce_end();
@@ -231,7 +247,7 @@ impl Engine {
                 Some(Ok(job)) => {
                     may_run = false;
                     let (stream, kind) = (job.core.id(), job.core.params().kind);
-                    if let Unit::Done = self.run_unit(job, Timing::Inline) {
+                    if let Unit::Done = self.run_unit_of_task(job, Timing::Inline) {
                         self.counters.of(kind).segments_refused.add(1);
                         // What it leaves is looked at by the next round.
                         self.schedule.task_done(stream);
@@ -263,7 +279,7 @@ impl Engine {
                 Next::Ended => break,
             };
             let (stream, kind) = (job.core.id(), job.core.params().kind);
-            let unit = self.run_unit(job, Timing::Run);
+            let unit = self.run_unit_of_task(job, Timing::Run);
             if let Unit::Done = unit {
                 self.counters.of(kind).segments_tasks.add(1);
             }
@@ -310,12 +326,42 @@ impl Engine {
         }
     }
 
-    fn run_unit(&self, mut job: Box<Job>, timing: Timing) -> Unit {
+    /// A unit, and the end of its task where a callback of the host's panics.
+    fn run_unit_of_task(&self, job: Box<Job>, timing: Timing) -> Unit {
+        let stream = job.core.id();
+        let task = Cleanup::new(|| {
+            let left = self.schedule.task_done(stream);
+            self.announce_end();
+            self.kick(left);
+        });
+        let unit = self.run_unit(job, timing);
+        task.cancel();
+        unit
+    }
+
+    fn run_unit(&self, job: Box<Job>, timing: Timing) -> Unit {
+        let (core, slot) = (Arc::clone(&job.core), job.slot);
+        let input = job.segment.input.len();
+        let (result, spent) = match quiet::catch(false, || self.encode_job(job, timing)) {
+            Ok(Encoded::Result(result, spent)) => (result, spent),
+            Ok(Encoded::Dead) => return Unit::Done,
+            Ok(Encoded::PutBack) => return Unit::PutBack,
+            // A fault of the engine's own. Its stream must hear of it, or wait for ever.
+            Err(_) => {
+                let text = "the engine panicked".into();
+                (Err(Fault { status: Status::Panic, text }), Spent::default())
+            }
+        };
+        core.complete(self, slot, input, result, spent);
+        Unit::Done
+    }
+
+    fn encode_job(&self, mut job: Box<Job>, timing: Timing) -> Encoded {
         let waited = job.queued.elapsed();
         let mut force = false;
         let kit = loop {
             if job.core.is_dead() {
-                return Unit::Done;
+                return Encoded::Dead;
             }
             let segment = &job.segment;
             let (history, input) = (segment.history_len(), segment.input.len());
@@ -323,7 +369,7 @@ impl Engine {
                 Ok(Some(kit)) => break Ok(kit),
                 Ok(None) => match self.schedule.put_back(job) {
                     Some(back) => (job, force) = (back, true),
-                    None => return Unit::PutBack,
+                    None => return Encoded::PutBack,
                 },
                 Err(status) => break Err(status),
             }
@@ -340,8 +386,7 @@ impl Engine {
         let spent = Spent { cpu: thread_cpu().saturating_sub(cpu), waited };
         self.counters.record(Timing::Queue, waited);
         self.counters.record(timing, job.queued.elapsed().saturating_sub(waited));
-        job.core.complete(self, job.slot, job.segment.input.len(), result, spent);
-        Unit::Done
+        Encoded::Result(result, spent)
     }
 
     /// What encoding `input` bytes needs. `None`: not within the memory limit.
@@ -367,6 +412,17 @@ impl Engine {
         };
         let loan = store.take_encoder(params, params.encoder_memory(history, input), force)?;
         Ok(loan.map(|loan| Kit { loan, out, join }))
+    }
+
+    /// A last segment without bytes, whose output is `bytes`.
+    pub(crate) fn close_here(&self, params: &Params, bytes: &[u8]) -> Result<Output, Status> {
+        let mut out = Buffer::new(bytes.len(), &self.store)?;
+        out.append(bytes);
+        let counters = self.counters.of(params.kind);
+        counters.bytes_out.add(bytes.len() as u64);
+        counters.segments_inline.add(1);
+        self.counters.record(Timing::Inline, Duration::ZERO);
+        Ok(Output::new(out, 0, params.digest(&[])))
     }
 
     /// Encodes in the calling thread. `join` must be empty in the kit.
@@ -403,12 +459,12 @@ impl Engine {
                     break range;
                 }
                 Ok(Err(fault)) => {
-                    self.store.drop_encoder(loan);
+                    drop(loan);
                     return Err(fault);
                 }
                 Err(panic) => panic,
             };
-            self.store.drop_encoder(loan);
+            drop(loan);
             if let Some(status) = panic.downcast_ref::<Status>() {
                 return Err(Fault { status: *status, text: status.to_string() });
             }

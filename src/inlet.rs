@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Up to so many bytes of history and input are copied for a task. Larger ones are handed over.
-const SMALL: usize = 64 << 10;
+pub(crate) const SMALL: usize = 64 << 10;
 
 /// The first room that a stream makes when it does not know how much will come.
 const ROOM_LEAST: usize = 4 << 10;
@@ -57,12 +57,13 @@ impl Inlet {
     }
 
     /// Appends bytes to the segment being filled. `sure` bytes of it are sure to come, and at most
-    /// `target`.
+    /// `target`. With `spare`, no more memory is taken than must be.
     pub(crate) fn append(
         &mut self,
         bytes: &[u8],
         sure: usize,
         target: usize,
+        spare: bool,
     ) -> Result<(), Status> {
         let filled = self.filled();
         let wanted = filled + bytes.len();
@@ -76,10 +77,18 @@ impl Inlet {
                 self.open_past = keep;
             }
             _ => {
-                let room = target.min(sure.max(wanted * 2).max(ROOM_LEAST));
-                let mut larger = Buffer::new(keep + room, &self.store)?;
-                if let Some(old) = &self.open {
-                    larger.append(&old.bytes()[self.open_past - keep..]);
+                // Halves of the target, so that growing to it never holds twice as much.
+                let mut room = target;
+                while room / 2 >= wanted.max(sure).max(ROOM_LEAST) {
+                    room = room.div_ceil(2);
+                }
+                // All of history in front, or it would have to be joined in yet another buffer.
+                let keep = if spare { self.history.available() } else { keep };
+                let larger = Buffer::new(keep + room, &self.store)?;
+                let larger = self.join(larger, keep);
+                if spare {
+                    self.past.clear();
+                    self.past_len = 0;
                 }
                 self.open = Some(larger);
                 self.open_past = keep;

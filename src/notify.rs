@@ -1,6 +1,7 @@
 //! News: how the owner of a stream learns that something has become possible.
 
 use crate::engine::Engine;
+use crate::quiet::Cleanup;
 use crate::shared::Core;
 use crate::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -13,6 +14,7 @@ pub type Callback = Box<dyn Fn() + Send + Sync>;
 /// Work that one event-loop thread may do inside its calls: so much in so much time.
 const INLINE_BURST: Duration = Duration::from_millis(1);
 const INLINE_PERIOD: Duration = Duration::from_millis(2);
+const BURST_NS: i64 = INLINE_BURST.as_nanos() as i64;
 
 struct State {
     news: VecDeque<Arc<Core>>,
@@ -35,7 +37,8 @@ pub struct Queue {
 
 /// A token bucket for work done on the loop.
 struct Allowance {
-    left: Duration,
+    // Nanoseconds. Below 0 after a segment that was longer than the burst: made up for by a pause.
+    left: i64,
     filled: Instant,
 }
 
@@ -53,7 +56,7 @@ impl Queue {
                 notifying: 0,
             }),
             notified: Condvar::new(),
-            inline: Mutex::new(Allowance { left: INLINE_BURST, filled: Instant::now() }),
+            inline: Mutex::new(Allowance { left: BURST_NS, filled: Instant::now() }),
         })
     }
 
@@ -94,12 +97,14 @@ impl Queue {
             }
             state.notifying += 1;
         }
+        let _ended = Cleanup::new(|| {
+            let mut state = self.state.lock();
+            state.notifying -= 1;
+            if state.closed {
+                self.notified.notify_all();
+            }
+        });
         notify();
-        let mut state = self.state.lock();
-        state.notifying -= 1;
-        if state.closed {
-            self.notified.notify_all();
-        }
     }
 
     /// Whether it can still wake anyone.
@@ -118,6 +123,7 @@ impl Queue {
             // From here on news needs a new signal.
             state.signalled = false;
         }
+        let ended = Cleanup::new(|| self.break_off());
         // Without `notify`, nothing brings the thread here again for what no task will come for.
         while self.engine.pump(true) && self.notify.is_none() {}
         // After it: what the pump did here is news too, and without `notify` no one else says so.
@@ -135,7 +141,20 @@ impl Queue {
             }
         }
         self.state.lock().dispatching = false;
+        ended.cancel();
         called
+    }
+
+    /// A callback has panicked: the streams behind it are for the next dispatch.
+    fn break_off(&self) {
+        let ring = {
+            let mut state = self.state.lock();
+            state.dispatching = false;
+            !state.news.is_empty() && !std::mem::replace(&mut state.signalled, true)
+        };
+        if ring {
+            self.ring();
+        }
     }
 
     /// Ends it: no `notify` is in progress afterwards, and none will be.
@@ -156,22 +175,37 @@ impl Queue {
 
     /// Whether the owner may spend `cost` nanoseconds inside its call now.
     pub(crate) fn allow_inline(&self, cost: u64) -> bool {
-        let cost = Duration::from_nanos(cost);
+        let cost = i64::try_from(cost).unwrap_or(i64::MAX);
+        let least = cost.min(BURST_NS);
         let mut inline = self.inline.lock();
-        if inline.left < cost {
+        if inline.left < least {
             let now = Instant::now();
             let gained = now
                 .duration_since(inline.filled)
                 .mul_f64(INLINE_BURST.as_secs_f64() / INLINE_PERIOD.as_secs_f64());
+            let gained = i64::try_from(gained.as_nanos()).unwrap_or(i64::MAX);
             inline.filled = now;
-            inline.left = INLINE_BURST.min(inline.left + gained);
+            inline.left = BURST_NS.min(inline.left.saturating_add(gained));
         }
-        match inline.left.checked_sub(cost) {
-            Some(left) => {
-                inline.left = left;
-                true
-            }
-            None => false,
+        if inline.left < least {
+            return false;
         }
+        inline.left = inline.left.saturating_sub(cost);
+        true
+    }
+}
+
+#[cfg(all(test, not(weft_model)))]
+mod tests {
+    use super::*;
+    use crate::engine::Options;
+
+    #[test]
+    fn a_segment_longer_than_the_burst_may_run_inline_and_is_made_up_for() {
+        let engine = Engine::new(Options::default()).expect("engine");
+        let queue = Queue::new(&engine, None);
+        let hour = 3_600_000_000_000;
+        assert!(queue.allow_inline(hour), "inline_us above 1000 has no effect");
+        assert!(!queue.allow_inline(1_000_000), "and there is no end to it");
     }
 }

@@ -3,6 +3,7 @@
 use crate::buffer::Block;
 use crate::codec::{Kind, Params, Request};
 use crate::error::Status;
+use crate::inlet::SMALL;
 use crate::notify::{Callback, Queue};
 use crate::segment::Cutter;
 use std::sync::Arc;
@@ -49,13 +50,30 @@ impl Options {
     }
 }
 
+/// What a stream above the memory limit holds at most: it has one segment, and fills none while
+/// another is under way or output waits (`Stream::may_open`). docs/architecture.md, "Memory".
+fn least(params: &Params, before: usize, input: usize, sure: bool) -> usize {
+    let round = Block::round;
+    let whole = round(before + input);
+    let smaller = round(if sure { before } else { before + input / 2 });
+    let out = |input: usize| {
+        let bound = params.output_bound(input);
+        round(bound) + round(bound / 2)
+    };
+    // Small pieces are copied for their task.
+    let copied = round((before + input).min(SMALL)) + out(input.min(SMALL));
+    whole + smaller.max(copied).max(out(input))
+}
+
 /// What begin settles for the whole stream.
 pub(crate) struct Plan {
     pub(crate) params: Params,
     pub(crate) cutter: Cutter,
     pub(crate) history: usize,
-    /// Bytes it may always hold, and those that begin sets aside.
+    /// Bytes it may always hold, also where it has become longer than was said, and those that begin
+    /// sets aside.
     pub(crate) minimum: usize,
+    pub(crate) minimum_beyond: usize,
     pub(crate) promise: usize,
 }
 
@@ -83,12 +101,11 @@ impl Plan {
         })?;
         let history = wanted.min(1 << params.window_log);
         let before = if alone { 0 } else { history };
-        // Twice: as the stream holds them, and joined for the encoder.
-        let holds = |before: usize, input: usize| {
-            2 * Block::round(before + input) + Block::round(params.output_bound(input))
-        };
+        let minimum = least(&params, before, longest, cutter.knows_length());
+        let minimum_beyond = minimum.max(least(&params, history, segment, false));
         // A stream of unknown length may end with its first segment: more is not promised to it.
-        let promise = holds(0, cutter.target(0));
-        Ok(Plan { params, cutter, history, minimum: holds(before, longest), promise })
+        let first = cutter.target(0);
+        let promise = 2 * Block::round(first) + Block::round(params.output_bound(first));
+        Ok(Plan { params, cutter, history, minimum, minimum_beyond, promise })
     }
 }

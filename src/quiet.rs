@@ -1,4 +1,5 @@
-//! Catching panics, and keeping those silent that are known and dealt with.
+//! Catching panics, cleaning up behind those that go on, and keeping those silent that are known and
+//! dealt with.
 //!
 //! The message of a panic is written by the process-wide hook before anything can be caught. So a
 //! hook is put in front of the one there, once, at the first segment that may panic: it is silent
@@ -35,4 +36,28 @@ pub fn catch<T>(silent: bool, work: impl FnOnce() -> T) -> Result<T, Box<dyn Any
     let result = catch_unwind(AssertUnwindSafe(work));
     SILENT.set(false);
     result
+}
+
+/// What must be done on the way out of a scope, though it be a panic's; unless it is cancelled.
+pub struct Cleanup<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> Cleanup<F> {
+    /// Runs `work` when this is dropped.
+    pub fn new(work: F) -> Cleanup<F> {
+        Cleanup(Some(work))
+    }
+
+    /// There was no panic, and nothing is to be done.
+    pub fn cancel(mut self) {
+        self.0 = None;
+    }
+}
+
+impl<F: FnOnce()> Drop for Cleanup<F> {
+    fn drop(&mut self) {
+        if let Some(work) = self.0.take() {
+            // A second panic that left this would end the process.
+            let _ = catch(false, work);
+        }
+    }
 }

@@ -5,6 +5,7 @@ use crate::buffer::Block;
 use crate::codec::{Encoder, Kind, Params};
 use crate::error::Status;
 use crate::sync::Mutex;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -43,12 +44,30 @@ impl Retention {
 /// Smaller blocks are malloc's business.
 const SMALLEST: usize = 16 << 10;
 
-/// An encoder lent out, with its charge.
+/// An encoder lent out, with its charge. Given back, or dropped when it may be in any state.
 pub struct Loan {
     /// The encoder.
     pub encoder: Box<dyn Encoder>,
     kind: Kind,
     lease: Lease,
+    // While it is lent out.
+    running: Option<Running>,
+}
+
+/// Counts an encoder as lent out, until dropped.
+struct Running(Arc<AtomicU64>);
+
+impl Running {
+    fn new(count: &Arc<AtomicU64>) -> Running {
+        count.fetch_add(1, Ordering::Relaxed);
+        Running(Arc::clone(count))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 struct IdleEncoder {
@@ -64,7 +83,8 @@ struct IdleBlock {
 #[derive(Default)]
 struct Idle {
     encoders: Vec<IdleEncoder>,
-    blocks: Vec<IdleBlock>,
+    // By capacity, of which there are few; each in order of use.
+    blocks: BTreeMap<usize, VecDeque<IdleBlock>>,
     encoder_bytes: usize,
     block_bytes: usize,
     // Counts uses, to know the least recent.
@@ -78,7 +98,7 @@ pub struct Retain {
     encoders: usize,
     budget: Arc<Budget>,
     idle: Mutex<Idle>,
-    running: AtomicU64,
+    running: Arc<AtomicU64>,
     made: AtomicU64,
 }
 
@@ -113,7 +133,7 @@ impl Retain {
             encoders: encoders as usize,
             budget,
             idle: Mutex::new(Idle::default()),
-            running: AtomicU64::new(0),
+            running: Arc::default(),
             made: AtomicU64::new(0),
         })
     }
@@ -141,7 +161,7 @@ impl Retain {
             let more = need.saturating_sub(loan.lease.bytes());
             if more == 0 || force || self.reserve(more).is_some() {
                 loan.lease.resize(need.max(loan.lease.bytes()));
-                self.running.fetch_add(1, Ordering::Relaxed);
+                loan.running = Some(Running::new(&self.running));
                 return Ok(Some(loan));
             }
             drop(loan);
@@ -153,13 +173,13 @@ impl Retain {
         };
         let encoder = params.new_encoder()?;
         self.made.fetch_add(1, Ordering::Relaxed);
-        self.running.fetch_add(1, Ordering::Relaxed);
-        Ok(Some(Loan { encoder, kind: params.kind, lease }))
+        let running = Some(Running::new(&self.running));
+        Ok(Some(Loan { encoder, kind: params.kind, lease, running }))
     }
 
     /// Takes an encoder back.
     pub fn give_encoder(&self, mut loan: Loan) {
-        self.running.fetch_sub(1, Ordering::Relaxed);
+        loan.running = None;
         loan.lease.resize(loan.encoder.memory());
         if !self.keeps(loan.lease.bytes()) {
             return;
@@ -175,28 +195,16 @@ impl Retain {
         drop(dropped);
     }
 
-    /// Drops an encoder that may be in any state.
-    pub fn drop_encoder(&self, loan: Loan) {
-        self.running.fetch_sub(1, Ordering::Relaxed);
-        drop(loan);
-    }
-
     /// A block of at least `capacity` bytes, kept or new. Without `force`, only within the memory
     /// limit.
     pub fn take_block(&self, capacity: usize, force: bool) -> Result<Option<Block>, Status> {
         let rounded = Block::round(capacity);
         if rounded >= SMALLEST {
             let mut idle = self.idle.lock();
-            let fits = |entry: &IdleBlock| {
-                let size = entry.block.capacity();
-                size >= capacity && size <= rounded * 2
-            };
-            // From the end: the most recently used is the warmest.
-            let index = idle.blocks.iter().rposition(fits);
-            if let Some(index) = index {
-                let entry = idle.blocks.remove(index);
-                idle.block_bytes -= entry.block.capacity();
-                return Ok(Some(entry.block));
+            // The most recently used is the warmest.
+            let size = idle.blocks.range(capacity..=rounded * 2).next().map(|(size, _)| *size);
+            if let Some(block) = size.and_then(|size| idle.take_block(size, VecDeque::pop_back)) {
+                return Ok(Some(block));
             }
         }
         let lease = match self.reserve(rounded) {
@@ -215,9 +223,9 @@ impl Retain {
         let dropped = {
             let mut idle = self.idle.lock();
             idle.clock += 1;
-            idle.block_bytes += block.capacity();
-            let used = idle.clock;
-            idle.blocks.push(IdleBlock { block, used });
+            let (used, size) = (idle.clock, block.capacity());
+            idle.block_bytes += size;
+            idle.blocks.entry(size).or_default().push_back(IdleBlock { block, used });
             idle.shrink(self.limit, self.encoders)
         };
         drop(dropped);
@@ -274,6 +282,21 @@ impl Idle {
         entry.loan
     }
 
+    /// The block at one end of those of `size`.
+    fn take_block(
+        &mut self,
+        size: usize,
+        end: fn(&mut VecDeque<IdleBlock>) -> Option<IdleBlock>,
+    ) -> Option<Block> {
+        let class = self.blocks.get_mut(&size)?;
+        let entry = end(class);
+        if class.is_empty() {
+            self.blocks.remove(&size);
+        }
+        self.block_bytes -= size;
+        entry.map(|entry| entry.block)
+    }
+
     /// Removes the least recently used until the rest fits; the caller drops them without the lock.
     fn shrink(&mut self, limit: usize, encoders: usize) -> (Vec<Loan>, Vec<Block>) {
         let (mut loans, mut blocks) = (Vec::new(), Vec::new());
@@ -281,16 +304,15 @@ impl Idle {
             loans.push(self.take_encoder(0));
         }
         while self.encoder_bytes + self.block_bytes > limit {
-            // Both lists are in order of use.
+            // All lists are in order of use.
             let encoder = self.encoders.first().map(|entry| entry.used);
-            let block = self.blocks.first().map(|entry| entry.used);
-            match (encoder, block) {
-                (Some(e), b) if b.is_none_or(|b| e < b) => loans.push(self.take_encoder(0)),
-                (_, Some(_)) => {
-                    let entry = self.blocks.remove(0);
-                    self.block_bytes -= entry.block.capacity();
-                    blocks.push(entry.block);
-                }
+            let oldest = self
+                .blocks
+                .iter()
+                .filter_map(|(size, class)| class.front().map(|entry| (entry.used, *size)));
+            match (encoder, oldest.min()) {
+                (Some(e), b) if b.is_none_or(|(b, _)| e < b) => loans.push(self.take_encoder(0)),
+                (_, Some((_, size))) => blocks.extend(self.take_block(size, VecDeque::pop_front)),
                 _ => break,
             }
         }

@@ -62,6 +62,11 @@ impl Cutter {
         self.content_length.is_some()
     }
 
+    /// Whether so many bytes are more than the body was said to have.
+    pub fn is_beyond(&self, accepted: u64) -> bool {
+        self.content_length.is_some_and(|length| accepted > length)
+    }
+
     /// Whether a segment up to `end` is known to be the last one.
     pub fn ends_at(&self, end: u64) -> bool {
         self.content_length == Some(end)

@@ -7,9 +7,10 @@ use crate::error::Status;
 use crate::inlet::Inlet;
 use crate::plan::Plan;
 pub use crate::plan::{INLINE_US, Options};
+use crate::quiet;
 use crate::schedule::Job;
 use crate::segment::Cutter;
-use crate::shared::{ARMED_OUTPUT, ARMED_ROOM, Core, Item, State};
+use crate::shared::{ARMED_OUTPUT, ARMED_ROOM, Core, Item, Output, State};
 use crate::stats::CodecCounters;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -63,6 +64,12 @@ pub struct StreamStats {
     pub output_ready: u64,
 }
 
+/// What became of a segment that was cut.
+enum Started {
+    Encoded(Result<Output, Fault>, Spent),
+    Job(Job),
+}
+
 /// A body on its way through. Dropping it cancels what is left.
 pub struct Stream {
     engine: Arc<Engine>,
@@ -74,6 +81,7 @@ pub struct Stream {
     max_tasks: u32,
     inline_ns: u64,
     minimum: usize,
+    minimum_beyond: usize,
     /// Bytes cut so far, and bytes accepted.
     offset: u64,
     accepted: u64,
@@ -155,6 +163,7 @@ impl Stream {
                 micros => u64::from(micros) * 1000,
             },
             minimum: plan.minimum,
+            minimum_beyond: plan.minimum_beyond,
             promise: Some(engine.budget().lease(plan.promise)),
             engine: Arc::clone(engine),
             offset: 0,
@@ -381,7 +390,11 @@ impl Stream {
             segments: self.segments,
             cpu_ns: state.cpu.as_nanos() as u64,
             queue_ns: state.waited.as_nanos() as u64,
-            memory_minimum: self.minimum as u64,
+            memory_minimum: if self.cutter.is_beyond(self.accepted) {
+                self.minimum_beyond as u64
+            } else {
+                self.minimum as u64
+            },
             output_ready: (state.output + self.ready_bytes) as u64,
         }
     }
@@ -424,11 +437,14 @@ impl Stream {
     fn may_open(&mut self) -> bool {
         // A stream with a segment under way reads ahead only while threads are idle and memory is
         // there: its own segment's end wakes it.
-        let hold = self.engine.budget().is_over() || self.engine.is_busy();
+        let over = self.engine.budget().is_over();
+        let hold = over || self.engine.is_busy();
         let state = self.core.lock();
+        let output = state.output + self.ready_bytes;
         let refuse = state.under_way > self.max_tasks
             || (state.under_way > 0 && (hold || state.input >= self.max_input))
-            || (state.output + self.ready_bytes >= self.max_output);
+            || output >= self.max_output
+            || (over && output > 0);
         if refuse {
             self.core.arm(state, ARMED_ROOM);
             self.list_when_ready();
@@ -458,11 +474,12 @@ impl Stream {
     }
 
     fn append(&mut self, bytes: &[u8], target: usize) -> Result<(), Status> {
-        if self.engine.budget().is_over() {
+        let spare = self.engine.budget().is_over();
+        if spare {
             self.inlet.compact_when_empty()?;
         }
         let sure = if self.cutter.knows_length() { target } else { 0 };
-        self.inlet.append(bytes, sure, target)?;
+        self.inlet.append(bytes, sure, target, spare)?;
         self.accepted += bytes.len() as u64;
         Ok(())
     }
@@ -483,18 +500,15 @@ impl Stream {
         self.segments += 1;
         self.offset += input as u64;
         self.promise = None;
-        let job = match self.start(slot, history, cost, first, last) {
-            Ok(job) => job,
-            Err(status) => {
-                let fault = Fault { status, text: status.to_string() };
-                self.core.complete(&self.engine, slot, input, Err(fault), Spent::default());
-                None
-            }
-        };
+        // A slot that nobody fills would be waited for without end.
+        let started = quiet::catch(false, || self.start(slot, history, cost, first, last));
         self.inlet.cut(input);
-        if let Some(job) = job {
-            self.engine.submit(job);
-        }
+        let (result, spent) = match started.unwrap_or(Err(Status::Panic)) {
+            Ok(Started::Job(job)) => return self.engine.submit(job),
+            Ok(Started::Encoded(result, spent)) => (result, spent),
+            Err(status) => (Err(Fault { status, text: status.to_string() }), Spent::default()),
+        };
+        self.core.complete(&self.engine, slot, input, result, spent);
     }
 
     /// Encodes the segment here, or makes it a job.
@@ -505,14 +519,23 @@ impl Stream {
         cost: u64,
         first: bool,
         last: bool,
-    ) -> Result<Option<Job>, Status> {
+    ) -> Result<Started, Status> {
         let input = self.inlet.filled();
-        if (input == 0 || self.runs_here(cost)) && self.encode_here(slot, history, first, last)? {
-            return Ok(None);
+        if input == 0
+            && !first
+            && let Some(bytes) = self.core.params().closing()
+        {
+            let output = self.engine.close_here(self.core.params(), bytes)?;
+            return Ok(Started::Encoded(Ok(output), Spent::default()));
+        }
+        if (input == 0 || self.runs_here(cost))
+            && let Some(encoded) = self.encode_here(history, first, last)?
+        {
+            return Ok(encoded);
         }
         let segment = self.inlet.hand_over(history, first, last)?;
         let core = Arc::clone(&self.core);
-        Ok(Some(Job { core, slot, segment, cost, queued: Instant::now() }))
+        Ok(Started::Job(Job { core, slot, segment, cost, queued: Instant::now() }))
     }
 
     fn runs_here(&self, cost: u64) -> bool {
@@ -522,26 +545,24 @@ impl Stream {
                 && self.core.queue.as_ref().is_none_or(|queue| queue.allow_inline(cost)))
     }
 
-    /// Encodes in the owner's call. False: the memory for it is not to be had now.
+    /// Encodes in the owner's call. `None`: the memory for it is not to be had now.
     fn encode_here(
         &mut self,
-        slot: u64,
         history: usize,
         first: bool,
         last: bool,
-    ) -> Result<bool, Status> {
+    ) -> Result<Option<Started>, Status> {
         let force = self.engine.is_inline() || self.inline_ns == u64::MAX;
         let input = self.inlet.filled();
         let Some(joined) = self.inlet.join_when_needed(history, force)? else {
-            return Ok(false);
+            return Ok(None);
         };
         let Some(kit) = self.engine.kit(self.core.params(), history, input, 0, force)? else {
-            return Ok(false);
+            return Ok(None);
         };
         let window = self.inlet.window(&joined, history, first, last);
         let (result, spent) = self.engine.encode_here(self.core.params(), kit, &window);
-        self.core.complete(&self.engine, slot, input, result, spent);
-        Ok(true)
+        Ok(Some(Started::Encoded(result, spent)))
     }
 
     /// Sets a mark behind what was cut. Not in a stream that has failed meanwhile: an end that follows

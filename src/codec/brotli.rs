@@ -27,7 +27,7 @@ use brotli::enc::encode::{
 use std::ops::Range;
 
 /// What ends a stream whose last byte is complete: a last, empty block (RFC 7932, section 9.2).
-const END: u8 = 0x03;
+pub const END: u8 = 0x03;
 
 /// Below so many bytes a piece of a longer body is not worth the tables of the higher qualities.
 const TINY: usize = 2048;

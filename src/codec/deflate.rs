@@ -77,7 +77,7 @@ pub const WINDOW_LOG: u32 = 15;
 const HASHED: usize = 8;
 
 /// The final block where nothing is left to say: no bytes, fixed codes.
-const EMPTY_LAST_BLOCK: [u8; 2] = [0x03, 0x00];
+pub const EMPTY_LAST_BLOCK: [u8; 2] = [0x03, 0x00];
 
 /// Bytes of an encoder: window, tables, pending output. They do not depend on the level.
 const MEMORY: usize = 320 << 10;

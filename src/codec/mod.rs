@@ -222,6 +222,17 @@ impl Params {
         }
     }
 
+    /// What an encoder would write for a last segment without bytes that is not the first, where
+    /// that is always the same.
+    pub fn closing(&self) -> Option<&'static [u8]> {
+        match self.detail {
+            Detail::Zstd(_) => Some(&zstd::EMPTY_LAST_BLOCK),
+            Detail::Brotli(_) => Some(&[brotli::END]),
+            Detail::Deflate(_) => Some(&deflate::EMPTY_LAST_BLOCK),
+            Detail::Stored => None,
+        }
+    }
+
     /// Whether the encoder is known to panic on some such segments.
     pub fn may_panic(&self, window: &Window<'_>) -> bool {
         match &self.detail {
@@ -234,6 +245,7 @@ impl Params {
     pub fn digest(&self, input: &[u8]) -> Digest {
         let check = match &self.detail {
             Detail::Deflate(tuning) => tuning.framing.check(input),
+            Detail::Stored => stored::check(input),
             _ => 0,
         };
         Digest { check, length: input.len() as u64 }

@@ -38,7 +38,7 @@ const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 const HEADER: usize = 6;
 
 /// A last, raw, empty block: what closes a frame whose last segment brought no bytes.
-const EMPTY_LAST_BLOCK: [u8; 3] = [0x01, 0x00, 0x00];
+pub const EMPTY_LAST_BLOCK: [u8; 3] = [0x01, 0x00, 0x00];
 
 /// Below this many bytes the strategies that price every choice spend more on setting up their
 /// statistics than on the data.

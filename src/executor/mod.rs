@@ -7,25 +7,41 @@ use crate::engine::Engine;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Leave to do one unit of work. Ended by exactly one of `run` and `discard`; a refused post ends it
-/// too.
+/// Leave to do one unit of work. Ended by `run`, and by being discarded or dropped; a refused post
+/// ends it too.
 pub struct Task {
-    engine: Arc<Engine>,
+    // None once it has ended.
+    engine: Option<Arc<Engine>>,
 }
 
 impl Task {
     pub(crate) fn new(engine: Arc<Engine>) -> Task {
-        Task { engine }
+        Task { engine: Some(engine) }
+    }
+
+    /// The executor did not take it; the engine sees to the rest.
+    pub(crate) fn refused(mut self) {
+        self.engine = None;
     }
 
     /// Does one unit of the most urgent work.
-    pub fn run(self) {
-        self.engine.run_task();
+    pub fn run(mut self) {
+        if let Some(engine) = self.engine.take() {
+            engine.run_task();
+        }
     }
 
     /// Ends the task without work.
     pub fn discard(self) {
-        self.engine.discard_task();
+        drop(self);
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if let Some(engine) = self.engine.take() {
+            engine.discard_task();
+        }
     }
 }
 

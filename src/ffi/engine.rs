@@ -55,7 +55,8 @@ pub unsafe extern "C" fn weft_engine_options_init(options: *mut weft_engine_opti
 }
 
 /// Makes an engine. `options` may be NULL for the defaults. Starts no thread. Any thread.
-/// `WEFT_E_INVALID`: an option out of range, an executor without `post`.
+/// `WEFT_E_INVALID`: an option out of range, an executor without `post`. When it fails, `release` is
+/// not called: the executor's `ctx` is still the host's.
 ///
 /// # Safety
 /// `options` is NULL or valid as its size says, with an executor that is NULL or valid;

@@ -9,8 +9,8 @@ use crate::negotiate::negotiate;
 /// Chooses a content coding for a request (RFC 9110, section 12.5.3). `accept_encoding` is the value
 /// of the field, all its lines joined with commas, `len` bytes; NULL when the request has no such
 /// field, which means identity, as does a value that allows none of `preference`. `preference` is
-/// the host's order, `n` codecs: among those that the client ranks highest the first one wins.
-/// `*codec` becomes one of them, or 0 for identity. An element with a bad weight is dropped; names
+/// the host's order, `n` codecs, at most 64: among those that the client ranks highest the first
+/// wins. `*codec` becomes one of them, or 0 for identity. An element with a bad weight is dropped; names
 /// are compared without case; `x-gzip` is gzip. Identity is chosen over a coding only where the
 /// client ranks it higher in so many words. Any thread.
 ///

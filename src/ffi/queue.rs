@@ -23,9 +23,11 @@ impl Context {
 
 /// Makes a queue for the calling thread. `notify`, which may be NULL, is called when the queue has
 /// news after having had none, from any thread, this one included; it may only wake the loop (write
-/// an eventfd, post an event), so that the loop then calls `weft_queue_dispatch`. Without it the
-/// host dispatches after each task that has ended, and after each call of its own that may have
-/// run one.
+/// an eventfd, post an event), so that the loop then calls `weft_queue_dispatch`. Without it nothing
+/// wakes the loop: the queue's thread itself must dispatch after its own calls into this engine, and
+/// after each `weft_task_run` and `weft_task_discard` has returned, of which the host's pool must tell
+/// it. That suffices where no other thread owns streams of the engine or shuts it down: their calls
+/// can make news, too, and so can threads of weft's own, which tell nobody else.
 ///
 /// # Safety
 /// `engine` is NULL or a live engine; `queue` is valid for writing; `notify` may be called with

@@ -188,8 +188,9 @@ pub unsafe extern "C" fn weft_stream_finish(stream: *mut weft_stream) -> weft_st
 /// was produced or an event reported. `WEFT_AGAIN`: nothing is ready. `WEFT_DONE`: the stream has
 /// ended with these bytes, and again whenever it is called later. With `cap` 0 and `dst` NULL it is
 /// a query: `*produced` is how many bytes could be taken before the next mark, nothing is taken and
-/// no mark is reported, `*events` says `WEFT_EVENT_MORE` when bytes or a mark are ready. Bytes
-/// made before a failure can still be taken; then the error is answered. The owner's thread.
+/// no mark is reported, `*events` says `WEFT_EVENT_MORE` when bytes or a mark are ready; with neither
+/// the answer is `WEFT_OK` too, not `WEFT_AGAIN`, and nothing is armed. Bytes made before a failure
+/// can still be taken; then the error is answered. The owner's thread.
 ///
 /// # Safety
 /// `stream` is NULL or live and not in use; `dst` is valid for writing `cap` bytes; `produced` and

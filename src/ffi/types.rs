@@ -102,7 +102,7 @@ pub struct weft_executor {
     /// held. Must not block. May run the task before it returns.
     pub post: Option<unsafe extern "C" fn(ctx: *mut c_void, task: *mut weft_task) -> c_int>,
     /// Called once, when weft will not call `post` any more: the last handle is freed and the last
-    /// task has ended. On any thread. May be NULL.
+    /// task has ended. On any thread. Not called where `weft_engine_new` fails. May be NULL.
     pub release: Option<unsafe extern "C" fn(ctx: *mut c_void)>,
 }
 
@@ -116,7 +116,8 @@ pub struct weft_engine_options {
     /// Threads of weft's own, started at the first task. 0, and no executor: every segment is
     /// compressed inside the call that completes it. Default 0. At most 1024.
     pub threads: u32,
-    /// How many tasks may be posted or running at once. 0: `threads`, or 1 with an executor.
+    /// How many tasks may be posted or running at once, at most 1024. 0: `threads`, or 1 with an
+    /// executor.
     pub max_running: u32,
     /// Bytes of buffers and encoders above which `weft_stream_begin` answers `WEFT_E_LIMIT`. Streams
     /// that run always get their minimum (history, one segment and its output), so the hard bound is
@@ -172,7 +173,8 @@ pub struct weft_stream_options {
     pub max_tasks: u32,
     /// Microseconds of estimated work up to which a segment is compressed inside the call that
     /// completes it, rather than on the executor, as long as those of one queue stay within 1 ms in
-    /// 2 ms. `UINT32_MAX`: always inside the call. 0: never. Default 200.
+    /// 2 ms; a longer one is made up for by a longer pause. `UINT32_MAX`: always inside the call. 0:
+    /// never. Default 200.
     pub inline_us: u32,
     /// Where `on_ready` is called from, or NULL: then use `weft_stream_wait`. Must outlive the stream.
     pub queue: *mut weft_queue,
@@ -317,7 +319,8 @@ pub struct weft_stream_info {
     pub cpu_ns: u64,
     /// Nanoseconds that its segments waited in the queue, added up.
     pub queue_ns: u64,
-    /// Bytes it may always hold: history, one segment and its output.
+    /// Bytes it may always hold: history, one full segment and its output. Larger only once the body
+    /// has become longer than its `content_length`.
     pub memory_minimum: u64,
     /// Bytes of output ready and not yet taken.
     pub output_ready: u64,

@@ -1,127 +1,14 @@
-"""The directives: right and wrong values, contexts, inheritance, variables."""
+"""Inheritance and variables; test_directives.py has the values of each directive."""
 
 import re
 import tempfile
 import unittest
 
 from harness.case import NginxCase, Site, body
-from harness.nginx import Nginx, has
+from harness.nginx import Nginx
 from test_choice import path
 
 PAGE = body("text", 30000)
-
-# (directive, context, a part of the message). "http", "server", "location", "if" and "main".
-WRONG = [
-    ("weft;", "http", "invalid number of arguments"),
-    ("weft deflate;", "http", "deflate"),
-    ("weft on;", "http", "on"),
-    ("weft zstd zstd;", "http", "zstd"),
-    ("weft zstd off;", "http", "off"),
-    ("weft zstd; weft off;", "http", "is duplicate"),
-    ("weft_level;", "http", "invalid number of arguments"),
-    ("weft_level 3;", "http", "3"),
-    ("weft_level zstd=23;", "http", "zstd=23"),
-    ("weft_level zstd=-131073;", "http", "zstd=-131073"),
-    ("weft_level zstd=x;", "http", "zstd=x"),
-    ("weft_level zstd=;", "http", "zstd="),
-    ("weft_level zstd=3x;", "http", "zstd=3x"),
-    ("weft_level snappy=3;", "http", "snappy"),
-    ("weft_types;", "http", "invalid number of arguments"),
-    ("weft_min_length x;", "http", "invalid value"),
-    ("weft_min_length -1;", "http", "invalid value"),
-    ("weft_min_length;", "http", "invalid number of arguments"),
-    ("weft_min_length 1 2;", "http", "invalid number of arguments"),
-    ("weft_parallel_tasks x;", "http", "invalid"),
-    ("weft_parallel_tasks 0;", "http", "between 1 and 256"),
-    ("weft_parallel_tasks 257;", "http", "between 1 and 256"),
-    ("weft_segment_size x;", "http", "invalid value"),
-    ("weft_segment_size 1;", "http", "weft_segment_size"),
-    ("weft_segment_size 65m;", "http", "weft_segment_size"),
-    ("weft_max_memory x;", "http", "invalid value"),
-    ("weft_max_memory 1m;", "server", "not allowed here"),
-    ("weft_retention x;", "http", "x"),
-    ("weft_retention bounded;", "http", "weft_retention"),
-    ("weft_retention bounded x;", "http", "x"),
-    ("weft_retention release_all 1m;", "http", "weft_retention"),
-    ("weft_retention retain_all;", "location", "not allowed here"),
-    ("weft_thread_pool a b;", "http", "invalid number of arguments"),
-    ("weft zstd;", "main", "not allowed here"),
-    ("weft_level zstd=3;", "if", "not allowed here"),
-]
-if has("threads"):
-    WRONG.append(("weft zstd; weft_thread_pool nowhere;", "http", "nowhere"))
-
-RIGHT = [
-    ("weft zstd;", "http"),
-    ("weft zstd;", "if"),
-    ("weft off;", "if"),
-    ("weft_level zstd=22;", "location"),
-    ("weft_level zstd=1;", "server"),
-    ("weft_level zstd=-131072;", "http"),
-    ("weft_level zstd=-1;", "http"),
-    ("weft_types *;", "location"),
-    ("weft_types text/html text/css;", "server"),
-    ("weft_min_length 0;", "location"),
-    ("weft_min_length 1k;", "server"),
-    ("weft_parallel_tasks 1;", "location"),
-    ("weft_parallel_tasks 256;", "http"),
-    ("weft_segment_size 4k;", "location"),
-    ("weft_segment_size 64m;", "http"),
-    ("weft_max_memory 64m;", "http"),
-    ("weft_retention retain_all;", "http"),
-    ("weft_retention release_all;", "http"),
-    ("weft_retention bounded 10m;", "http"),
-    ("weft_thread_pool off;", "location"),
-    ("weft_thread_pool default;", "server"),
-]
-
-
-def place(directive, context):
-    """The pieces of configuration with the directive in that context."""
-    if context in ("main", "http", "server"):
-        return {context: directive}
-    inner = directive if context == "location" else f"if ($arg_a) {{ {directive} }}"
-    return {"server": f"location /x/ {{ {inner} }}"}
-
-
-class Values(unittest.TestCase):
-    def check(self, directive, context):
-        site = Site(**place(directive + " # here\n", context))
-        try:
-            site.nginx.ports = [8080]
-            site.nginx.write_config()
-            with open(site.nginx.config) as file:
-                lines = [number for number, line in enumerate(file, 1) if "# here" in line]
-            return (*site.nginx.test_config(), lines[0])
-        finally:
-            site.discard()
-
-    def test_wrong_values_name_file_and_line(self):
-        for directive, context, part in WRONG:
-            with self.subTest(directive=directive, context=context):
-                status, said, line = self.check(directive, context)
-                self.assertEqual(status, 1, said)
-                emerg = [text for text in said.splitlines() if "[emerg]" in text]
-                self.assertEqual(len(emerg), 1, said)
-                self.assertIn(part, emerg[0])
-                # A pool that does not exist is nginx's own message, at the end of the file.
-                if "nowhere" not in directive:
-                    self.assertRegex(emerg[0], rf"nginx\.conf:{line}$")
-
-    def test_right_values(self):
-        for directive, context in RIGHT:
-            if not has("threads") and "thread_pool" in directive:
-                continue
-            with self.subTest(directive=directive, context=context):
-                status, said, _ = self.check(directive, context)
-                self.assertEqual(status, 0, said)
-
-    def test_twice_in_one_place(self):
-        for directive in ("weft_level zstd=3;", "weft_min_length 30;", "weft_parallel_tasks 2;", "weft_segment_size 64k;"):
-            with self.subTest(directive=directive):
-                status, said, line = self.check(f"{directive} {directive}", "http")
-                self.assertEqual(status, 1, said)
-                self.assertRegex(said, rf"duplicate.*nginx\.conf:{line}")
 
 
 class Inheritance(NginxCase):

@@ -49,13 +49,15 @@ class Site:
     """A folder, an upstream and an nginx with `weft` in its log. Used by cases and measures.
 
     main, events, http and server are pieces of configuration; "%UP%" in them is the upstream's
-    address. `server` is what stands in both servers: plain, and TLS with HTTP/2 when `tls` is set.
+    address. `server` is what stands in both servers: plain, and TLS with HTTP/2 when `tls` is set, and
+    HTTP/3 when `quic` is.
     """
 
-    def __init__(self, server="", http="", main="", events="", files=None, workers=1, upstream=False, tls=False):
+    def __init__(self, server="", http="", main="", events="", files=None, workers=1, upstream=False, tls=False, quic=False):
         self.pieces = {"server": server, "http": http, "main": main, "events": events}
         self.workers = workers
         self.tls = tls
+        self.quic = quic
         self.folder = tempfile.mkdtemp(prefix="weft-nginx-")
         os.chmod(self.folder, 0o755)
         self.www = os.path.join(self.folder, "www")
@@ -87,7 +89,11 @@ class Site:
         listen = f"listen 127.0.0.1:{ports[0]} backlog=4096;"
         servers = f"    server {{\n        {listen}\n        root www;\n{piece['server']}\n    }}\n"
         if self.tls:
-            listen = f"listen 127.0.0.1:{ports[1]} ssl http2;\n        ssl_certificate cert.pem;\n"
+            # The parameter is deprecated since the directive came.
+            old = build()[0] < (1, 25, 1)
+            listen = f"listen 127.0.0.1:{ports[1]} ssl{' http2' if old else ''};\n        ssl_certificate cert.pem;\n"
+            listen += "" if old or not has("http_v2_module") else "        http2 on;\n"
+            listen += f"        listen 127.0.0.1:{ports[1]} quic;\n        http3 on;\n" if self.quic else ""
             listen += "        ssl_certificate_key key.pem;"
             servers += f"    server {{\n        {listen}\n        root www;\n{piece['server']}\n    }}\n"
         return (
@@ -146,7 +152,7 @@ class NginxCase(unittest.TestCase):
     files = {}
     workers = 1
     upstream = False
-    tls = False
+    tls = quic = False
     needs = ()  # parts of nginx as in --with-PART
     allowed = None  # a pattern for lines of the error log that this class provokes
     coding = "zstd"
@@ -158,7 +164,7 @@ class NginxCase(unittest.TestCase):
                 raise unittest.SkipTest(f"{BINARY} is built without {part}")
         files = cls.files() if callable(cls.files) else cls.files
         cls.site = Site(
-            cls.server, cls.http, cls.main, cls.events, files, cls.workers, cls.upstream, cls.tls
+            cls.server, cls.http, cls.main, cls.events, files, cls.workers, cls.upstream, cls.tls, cls.quic
         )
         try:
             cls.site.start()

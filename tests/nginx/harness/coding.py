@@ -1,10 +1,11 @@
-"""Decoding by programs that are not weft: the `zstd` tool, and the system's libzstd as a stream."""
+"""Decoding by programs that are not weft: zstd, brotli and gzip, and as streams the libraries."""
 
 import ctypes
 import ctypes.util
 import re
 import subprocess
 import tempfile
+import zlib
 
 WINDOW_MAX = 8 << 20
 
@@ -107,17 +108,108 @@ class ZstdStream:
                 return bytes(plain)
 
 
+class GzipStream:
+    """Decodes what has arrived so far; one member."""
+
+    def __init__(self):
+        self._decoder = zlib.decompressobj(31)
+
+    @property
+    def ended(self):
+        return self._decoder.eof
+
+    def feed(self, data):
+        try:
+            plain = self._decoder.decompress(data)
+        except zlib.error as error:
+            raise CodingError(str(error)) from None
+        if self._decoder.unused_data:
+            raise CodingError("bytes after the end of the member")
+        return plain
+
+
+class BrotliStream:
+    """Decodes what has arrived so far, by the system's libbrotlidec, into a small buffer."""
+
+    _lib = None
+
+    def __init__(self, room=4096):
+        if BrotliStream._lib is None:
+            lib = ctypes.CDLL(ctypes.util.find_library("brotlidec") or "libbrotlidec.so.1")
+            lib.BrotliDecoderCreateInstance.restype = ctypes.c_void_p
+            lib.BrotliDecoderCreateInstance.argtypes = [ctypes.c_void_p] * 3
+            lib.BrotliDecoderDestroyInstance.argtypes = [ctypes.c_void_p]
+            lib.BrotliDecoderDecompressStream.argtypes = [ctypes.c_void_p] * 6
+            BrotliStream._lib = lib
+        self._state = self._lib.BrotliDecoderCreateInstance(None, None, None)
+        self._room = ctypes.create_string_buffer(room)
+        self.ended = False
+
+    def __del__(self):
+        if getattr(self, "_state", None):
+            self._lib.BrotliDecoderDestroyInstance(self._state)
+
+    def feed(self, data):
+        source = ctypes.create_string_buffer(data, len(data))
+        left, next_in = ctypes.c_size_t(len(data)), ctypes.c_void_p(ctypes.addressof(source))
+        plain = bytearray()
+        while True:
+            if self.ended:
+                if left.value:
+                    raise CodingError("bytes after the end of the stream")
+                return bytes(plain)
+            size = len(self._room)
+            room, next_out = ctypes.c_size_t(size), ctypes.c_void_p(ctypes.addressof(self._room))
+            pointers = [ctypes.byref(value) for value in (left, next_in, room, next_out)]
+            result = self._lib.BrotliDecoderDecompressStream(self._state, *pointers, None)
+            plain += self._room.raw[: size - room.value]
+            if result == 0:
+                raise CodingError("not brotli")
+            self.ended = result == 1
+            # It asks for more input even while output is left that had no room.
+            if result == 2 and room.value:
+                return bytes(plain)
+
+
+STREAMS = {"zstd": ZstdStream, "br": BrotliStream, "gzip": GzipStream}
+TOOLS = {"br": ["brotli", "-dc"], "gzip": ["gzip", "-dc"]}
+
+
+def stream(coding):
+    """A decoder of what has arrived so far: `feed` gives plain bytes, `ended` says if it was all."""
+    return STREAMS[coding]()
+
+
+def tool(coding, data):
+    """The plain bytes by the coding's own program."""
+    if coding == "zstd":
+        return zstd_tool(data)
+    done = subprocess.run(TOOLS[coding], input=data, capture_output=True)
+    if done.returncode != 0:
+        raise CodingError(f"{coding}: " + done.stderr.decode(errors="replace").strip())
+    return done.stdout
+
+
+def is_complete(coding, data):
+    """Whether the body was ended by its coding's own end."""
+    decoder = stream(coding)
+    try:
+        decoder.feed(data)
+    except CodingError:
+        return False
+    return decoder.ended
+
+
 def check_whole(coding, data):
     """The plain bytes of a complete body: one frame, window within bounds, two decoders agree."""
-    if coding != "zstd":
-        raise CodingError(f"no decoder for {coding!r}")
-    plain = zstd_tool(data)
-    frames, window = zstd_frames(data)
-    if frames != 1:
-        raise CodingError(f"{frames} frames")
-    if window > WINDOW_MAX:
-        raise CodingError(f"window of {window} bytes")
-    stream = ZstdStream()
-    if stream.feed(data) != plain or not stream.ended:
+    plain = tool(coding, data)
+    if coding == "zstd":
+        frames, window = zstd_frames(data)
+        if frames != 1:
+            raise CodingError(f"{frames} frames")
+        if window > WINDOW_MAX:
+            raise CodingError(f"window of {window} bytes")
+    decoder = stream(coding)
+    if decoder.feed(data) != plain or not decoder.ended:
         raise CodingError("the streaming decoder and the tool disagree")
     return plain

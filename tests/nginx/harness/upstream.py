@@ -10,6 +10,10 @@ Paths:
     /chunked           chunked: piece bytes at a time, pause seconds between; wait_body before the first
     /until_close       neither length nor chunks; the end of the connection ends the body
     /events            an event stream: count events of size bytes, pause between, stay seconds open
+    /lockstep          an event stream whose next event (count, size) leaves when /release is asked for
+                       with the same key; the first needs it too
+    /release           see above
+    /ranged            the body or a range of it, as RFC 9110 has it
     /cut_length        announces n bytes and closes after at bytes (rst=1: by a reset)
     /cut_chunked       chunked, and closes after at bytes without the last chunk
     /nothing           closes without a response
@@ -22,6 +26,7 @@ Paths:
 import asyncio
 import gzip
 import os
+import re
 import socket
 import struct
 import sys
@@ -51,12 +56,20 @@ def event(number, size):
     return head + bodies.make("text", size, number % 7).replace(b"\n", b" ")[len(head) : size - 2] + b"\n\n"
 
 
+RELEASED = {}
+
+
+def released(key):
+    return RELEASED.setdefault(key, asyncio.Semaphore(0))
+
+
 def chunk(data):
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
 class Exchange:
-    def __init__(self, method, query, request_body, reader, writer):
+    def __init__(self, method, query, fields, request_body, reader, writer):
+        self.fields = fields
         self.method, self.query, self.request_body = method, query, request_body
         self.reader, self.writer = reader, writer
         self.length = query.number("n")
@@ -124,6 +137,33 @@ class Exchange:
         await self.send(b"0\r\n\r\n")
         return True
 
+    async def lockstep(self):
+        self.query.values.setdefault("type", ["text/event-stream"])
+        await self.head("Transfer-Encoding: chunked", "Cache-Control: no-cache")
+        for number in range(self.query.number("count", 5)):
+            await released(self.query.text("key")).acquire()
+            await self.send(chunk(event(number, self.query.number("size", 300))))
+        await released(self.query.text("key")).acquire()
+        await self.send(b"0\r\n\r\n")
+        return True
+
+    async def release(self):
+        released(self.query.text("key")).release()
+        await self.head("Content-Length: 0")
+        return True
+
+    async def ranged(self):
+        data = self.payload()
+        match = re.fullmatch(r"bytes=(\d+)-(\d*)", self.fields.get("range", ""))
+        if match is None:
+            return await self.length_()
+        first, last = int(match[1]), min(int(match[2] or len(data) - 1), len(data) - 1)
+        self.query.values["status"] = ["206"]
+        part = data[first : last + 1]
+        await self.head(f"Content-Range: bytes {first}-{last}/{len(data)}", f"Content-Length: {len(part)}")
+        await self.send(part)
+        return True
+
     async def gzipped(self):
         data = gzip.compress(self.payload())
         await self.head("Content-Encoding: gzip", f"Content-Length: {len(data)}")
@@ -175,7 +215,7 @@ async def serve(reader, writer):
             fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
             request_body = await reader.readexactly(int(fields.get("content-length", 0)))
             url = urlsplit(target)
-            exchange = Exchange(method, Query(url.query), request_body, reader, writer)
+            exchange = Exchange(method, Query(url.query), fields, request_body, reader, writer)
             await asyncio.sleep(exchange.query.number("wait"))
             name = url.path.rsplit("/", 1)[-1]
             behave = getattr(exchange, "length_" if name == "length" else name, exchange.unknown)
