@@ -65,10 +65,13 @@ impl Body {
 
     /// Judges an error: one that is due to a call that comes too late, or, with an `excuse`, to an
     /// engine that was shut down or whose tasks were given up.
-    fn judge(&self, status: weft_status, excuse: &Cell<bool>) {
+    fn judge(&mut self, status: weft_status, excuse: &Cell<bool>) {
         let late = status == WEFT_E_STATE && self.finished;
         let shutdown = status == WEFT_E_SHUTDOWN && excuse.get();
         assert!(late || shutdown, "failed with {status}: {}", self.error());
+        // An engine that is shut down gives no news to a stream with nothing under way, but the
+        // owner has been told now.
+        self.waits = false;
     }
 
     /// What it says of its failure.
