@@ -44,6 +44,7 @@ help:
 	@echo 'make run              nginx with weft on a free port, and what it gains'
 	@echo 'make test             all tests; SUITES="rust symbols .." for some'
 	@echo 'make check            formatting, lints, header, symbols, licences; check-NAME for one'
+	@echo 'make fuzz             each fuzz target for T=60 seconds; FUZZ="zstd calls .." for some'
 	@echo 'make install          to PREFIX (/usr/local), LIBDIR, INCLUDEDIR, under DESTDIR; also uninstall'
 	@echo 'make nginx-module     the module for the nginx installed, or NGINX_SRC=DIR'
 	@echo 'make test-nginx-versions  tests/nginx on every nginx; VERSIONS="1.28 static .." for some'
@@ -137,9 +138,17 @@ check-versions: stage
 
 .PHONY: test
 test:
-	@tools/install-packages rust build lint nginx test
+	@tools/install-packages rust build lint nginx test fuzz
 	@$(MAKE) --no-print-directory all stage nginx-module
 	@tools/test $(SUITES)
+
+# Where it may not be fuzzed for long, `make test` runs the seeds and some seconds more.
+T ?= 60
+FUZZ ?=
+.PHONY: fuzz
+fuzz:
+	@tools/install-packages rust build fuzz
+	@tools/fuzz --seconds $(T) $(FUZZ)
 
 # Takes minutes when it has to build the tool; `make check` judges licences and sources by the same
 # deny.toml in a second.
@@ -149,10 +158,12 @@ deny:
 	@command -v cargo-deny >/dev/null || [ -x target/tools/bin/cargo-deny ] || \
 	    $(CARGO) install cargo-deny --locked --version $(DENY_VERSION) --root target/tools
 	PATH="$$PATH:$(CURDIR)/target/tools/bin" $(CARGO) deny --workspace --locked check licenses bans sources
+	PATH="$$PATH:$(CURDIR)/target/tools/bin" $(CARGO) deny --manifest-path fuzz/Cargo.toml --locked \
+	    check --config deny.toml licenses bans sources
 
 .PHONY: FORCE
 FORCE:
 
 .PHONY: clean
 clean:
-	rm -rf target
+	rm -rf target fuzz/target

@@ -3,6 +3,14 @@
 
 mod support;
 
+#[allow(dead_code, reason = "the fuzzer uses all of it")]
+#[path = "../fuzz/src/reader.rs"]
+mod reader;
+#[allow(dead_code, reason = "the fuzzer uses all of it")]
+#[path = "../fuzz/src/script.rs"]
+mod script;
+
+use script::Script;
 use std::process::Command;
 use std::sync::Arc;
 use support::*;
@@ -33,26 +41,35 @@ fn hostile(len: usize, seed: u64) -> Vec<u8> {
     body
 }
 
-/// Options, a body and flush marks at which the crate `brotli` panics at quality 2.
-fn that_panics(level: i32) -> (impl Fn() -> Options, Vec<u8>, Vec<usize>) {
-    let options = move || Options { history_size: Some(4096), ..of(Kind::Brotli, level) };
-    let body = hostile(1_000_000, 1);
-    let marks = (1..body.len() / 4096).map(|mark| mark * 4096).collect();
-    (options, body, marks)
+/// Inputs of the fuzzer at which the crate `brotli` panics, from quality 2 to 9.
+const THAT_PANIC: [&[u8]; 8] = [
+    include_bytes!("../fuzz/seeds/brotli/panic-2"),
+    include_bytes!("../fuzz/seeds/brotli/panic-3"),
+    include_bytes!("../fuzz/seeds/brotli/panic-4"),
+    include_bytes!("../fuzz/seeds/brotli/panic-5"),
+    include_bytes!("../fuzz/seeds/brotli/panic-6"),
+    include_bytes!("../fuzz/seeds/brotli/panic-7"),
+    include_bytes!("../fuzz/seeds/brotli/panic-8"),
+    include_bytes!("../fuzz/seeds/brotli/panic-9"),
+];
+
+fn that_panics(quality: usize) -> Script {
+    let script = Script::read(&[Kind::Brotli], THAT_PANIC[quality - 2]);
+    assert_eq!(script.level, quality as i32, "the fuzzer's scripts have changed their form");
+    script
 }
 
 #[test]
 fn a_panic_of_the_encoder_loses_nothing() {
-    for level in 2..=9 {
-        let (options, body, marks) = that_panics(level);
+    for quality in 2..=9 {
+        let script = that_panics(quality);
+        let (body, marks) = (&script.body, &script.marks);
         let once = keep(Retention::Bounded);
-        let (bytes, _) = run(&once, options(), &body, &marks, 100_000);
-        let again = once.stats().segments_again;
-        // At the others it is one segment of thousands.
-        assert!(again > 0 || level > 2, "the input must panic");
-        assert!(decode(Kind::Brotli, &bytes).expect("decodes") == body, "quality {level}");
-        let (others, _) = run(&engine(2), options(), &body, &marks, 9_999);
-        assert!(others == bytes, "quality {level}");
+        let (bytes, _) = run(&once, script.options(), body, marks, 100_000);
+        assert!(once.stats().segments_again > 0, "quality {quality}: the input must panic");
+        assert!(decode(Kind::Brotli, &bytes).expect("decodes") == *body, "quality {quality}");
+        let (others, _) = run(&engine(2), script.options(), body, marks, 9_999);
+        assert!(others == bytes, "quality {quality}");
     }
 }
 
@@ -60,9 +77,9 @@ fn a_panic_of_the_encoder_loses_nothing() {
 fn a_panic_that_is_dealt_with_is_silent() {
     const CHILD: &str = "WEFT_TEST_CHILD";
     if std::env::var_os(CHILD).is_some() {
-        let (options, body, marks) = that_panics(2);
+        let script = that_panics(2);
         let engine = keep(Retention::Bounded);
-        run(&engine, options(), &body, &marks, 100_000);
+        run(&engine, script.options(), &script.body, &script.marks, 100_000);
         assert!(engine.stats().segments_again > 0);
         return;
     }

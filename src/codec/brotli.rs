@@ -13,7 +13,7 @@
 //!
 //! **The crate panics** on some data at qualities 2 to 9 with history: a match that is cut to
 //! length 1 where history ends. The engine catches that and encodes the segment again without
-//! history ([`may_panic`], `Engine::encode`); `tests/brotli_conditions.rs` keeps inputs that do it.
+//! history ([`may_panic`], `Engine::encode`); `tests/codec_conditions.rs` keeps inputs that do it.
 
 use super::blocks::{Blocks, Clear};
 use super::noise::is_noise;
