@@ -158,8 +158,8 @@ deny:
 	@command -v cargo-deny >/dev/null || [ -x target/tools/bin/cargo-deny ] || \
 	    $(CARGO) install cargo-deny --locked --version $(DENY_VERSION) --root target/tools
 	PATH="$$PATH:$(CURDIR)/target/tools/bin" $(CARGO) deny --workspace --locked check licenses bans sources
-	PATH="$$PATH:$(CURDIR)/target/tools/bin" $(CARGO) deny --manifest-path fuzz/Cargo.toml --locked \
-	    check --config deny.toml licenses bans sources
+	PATH="$$PATH:$(CURDIR)/target/tools/bin" $(CARGO) deny --manifest-path fuzz/Cargo.toml --config deny.toml \
+	    --locked check licenses bans sources
 
 .PHONY: FORCE
 FORCE:

@@ -8,8 +8,8 @@ use crate::reader::{Numbers, Reader};
 use weft::codec::{self, Kind};
 use weft::stream::Options;
 
-/// The most marks of a script.
-const MARKS: usize = 3_000;
+/// The most marks of a script: each costs a loading of history. tests/properties.rs sets more.
+const MARKS: usize = 1_000;
 
 /// What a stream is to carry, and how.
 pub struct Script {
