@@ -483,11 +483,14 @@ weft_status weft_engine_trim(struct weft_engine *engine);
 // Stops the engine: begin answers `WEFT_E_SHUTDOWN` from now on, what is queued is dropped and its
 // streams fail with `WEFT_E_SHUTDOWN`, segments that run are let finish. Waits up to `timeout_ms`
 // for the last task and for weft's own threads; `WEFT_AGAIN` when some are left, and it may be
-// called again. With 0 it does not wait. Any thread, but not from inside a task or a callback.
+// called again. With 0 it does not wait. A stream that has nothing queued or running gets no
+// `on_ready` for it: its owner, who has to feed it, learns of it from the next call. Any thread, but
+// not from inside a task or a callback.
 //
 // # Safety
 // `engine` is NULL or a live engine.
-weft_status weft_engine_shutdown(struct weft_engine *engine, uint32_t timeout_ms);
+weft_status weft_engine_shutdown(struct weft_engine *engine,
+                                 uint32_t timeout_ms);
 
 // Shuts the engine down without waiting and frees the handle. Streams, queues and tasks may
 // outlive it. NULL is ignored. Any thread.

@@ -271,7 +271,9 @@ pub unsafe extern "C" fn weft_engine_trim(engine: *mut weft_engine) -> weft_stat
 /// Stops the engine: begin answers `WEFT_E_SHUTDOWN` from now on, what is queued is dropped and its
 /// streams fail with `WEFT_E_SHUTDOWN`, segments that run are let finish. Waits up to `timeout_ms`
 /// for the last task and for weft's own threads; `WEFT_AGAIN` when some are left, and it may be
-/// called again. With 0 it does not wait. Any thread, but not from inside a task or a callback.
+/// called again. With 0 it does not wait. A stream that has nothing queued or running gets no
+/// `on_ready` for it: its owner, who has to feed it, learns of it from the next call. Any thread, but
+/// not from inside a task or a callback.
 ///
 /// # Safety
 /// `engine` is NULL or a live engine.
