@@ -1,7 +1,7 @@
 /*
- * A client: decodes with the system's libzstd, libbrotlidec or zlib as bytes arrive, in small pieces
- * through small buffers and with a window of at most 8 MiB, and compares with what the body should
- * be. zstd's one-shot call would not do: it accepts offsets that reach beyond the window.
+ * A client: decodes with the system's libzstd, libbrotlidec or zlib as bytes arrive, in small
+ * pieces through small buffers and with a window of at most 8 MiB, and compares with what the body
+ * should be. zstd's one-shot call would not do: it accepts offsets that reach beyond the window.
  */
 #ifndef DECODE_H
 #define DECODE_H
