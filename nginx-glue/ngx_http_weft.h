@@ -241,7 +241,6 @@ ngx_uint_t ngx_http_weft_has_status(u_char *statuses, ngx_uint_t status);
 /* ngx_http_weft_values.c */
 
 ngx_str_t *ngx_http_weft_coding_name(uint32_t codec);
-uint32_t ngx_http_weft_coding(ngx_str_t *name);
 ngx_int_t ngx_http_weft_parse_level(ngx_str_t *text, int32_t *level);
 char *ngx_http_weft(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 char *ngx_http_weft_level(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);

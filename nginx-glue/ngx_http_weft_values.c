@@ -8,6 +8,7 @@
 #include "ngx_http_weft.h"
 
 
+static uint32_t ngx_http_weft_coding(ngx_str_t *name);
 static char *ngx_http_weft_level_value(ngx_conf_t *cf,
     ngx_http_weft_loc_conf_t *wlcf, uint32_t codec, ngx_str_t *value);
 static ngx_uint_t ngx_http_weft_has_body(ngx_uint_t status);
@@ -44,7 +45,7 @@ ngx_conf_post_t  ngx_http_weft_history_post = {
 };
 
 
-uint32_t
+static uint32_t
 ngx_http_weft_coding(ngx_str_t *name)
 {
     ngx_uint_t  i;

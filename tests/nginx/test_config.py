@@ -5,7 +5,7 @@ import tempfile
 import unittest
 
 from harness.case import NginxCase, Site, body
-from harness.nginx import Nginx
+from harness.nginx import Nginx, has
 from test_choice import path
 
 PAGE = body("text", 30000)
@@ -103,7 +103,8 @@ class Variables(NginxCase):
 class Module(unittest.TestCase):
     def test_syntax_check_starts_nothing(self):
         """`nginx -t` with everything on, and a second time."""
-        site = Site(server="weft zstd;", http="    weft_max_memory 64m;")
+        pool = "" if has("threads") else " weft_thread_pool off;"
+        site = Site(server=f"weft zstd;{pool}", http="    weft_max_memory 64m;")
         try:
             site.nginx.ports = [8080]
             site.nginx.write_config()
