@@ -20,7 +20,7 @@ static void layout(void)
     CHECK_EQ(offsetof(weft_executor, post), 16);
     CHECK_EQ(offsetof(weft_executor, release), 24);
 
-    CHECK_EQ(sizeof(weft_engine_options), 48);
+    CHECK_EQ(sizeof(weft_engine_options), 56);
     CHECK_EQ(offsetof(weft_engine_options, executor), 8);
     CHECK_EQ(offsetof(weft_engine_options, threads), 16);
     CHECK_EQ(offsetof(weft_engine_options, max_running), 20);
