@@ -461,11 +461,15 @@ static void insert_for_304(request_rec *r)
 
 static void register_hooks(apr_pool_t *p)
 {
+    /* which puts its filters in as the last one, too */
+    static const char *const after[] = { "mod_filter.c", NULL };
+
     ap_register_output_filter("WEFT", mod_weft_filter, NULL,
                               AP_FTYPE_CONTENT_SET);
     mod_weft_headers_register(p);
     ap_hook_child_init(child_init, NULL, NULL, APR_HOOK_MIDDLE);
-    ap_hook_insert_filter(remember_filter, NULL, NULL, APR_HOOK_REALLY_LAST);
+    ap_hook_insert_filter(remember_filter, after, NULL,
+                          APR_HOOK_REALLY_LAST);
     ap_hook_insert_error_filter(insert_for_304, NULL, NULL,
                                 APR_HOOK_MIDDLE);
 }

@@ -60,6 +60,7 @@ const char *mod_weft_why_not(request_rec *r, const weft_dir_conf *conf);
 uint32_t mod_weft_choose(request_rec *r, const weft_dir_conf *conf);
 apr_off_t mod_weft_content_length(request_rec *r);
 void mod_weft_set_vary(request_rec *r);
+void mod_weft_weaken_etag(request_rec *r);
 void mod_weft_set_coded(ap_filter_t *f, uint32_t codec);
 
 /* weft_filter.c */

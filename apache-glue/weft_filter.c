@@ -435,6 +435,9 @@ static weft_ctx *decide(ap_filter_t *f, apr_bucket_brigade *bb)
     if (!why) {
         mod_weft_set_vary(r);
         if (r->status == HTTP_NOT_MODIFIED) {
+            if (mod_weft_choose(r, conf)) {
+                mod_weft_weaken_etag(r);
+            }
             why = "off:status";
         }
         else if (!r->header_only

@@ -139,7 +139,7 @@ void mod_weft_set_vary(request_rec *r)
 }
 
 /* Other bytes for the same entity: a strong validator would promise too much. */
-static void weaken_etag(request_rec *r)
+void mod_weft_weaken_etag(request_rec *r)
 {
     const char *etag = field(r, "ETag");
     const char *opaque;
@@ -171,7 +171,7 @@ void mod_weft_set_coded(ap_filter_t *f, uint32_t codec)
     unset(r, "Content-Length");
     unset(r, "Content-MD5");
     unset(r, "Accept-Ranges");
-    weaken_etag(r);
+    mod_weft_weaken_etag(r);
 
     /* ranges are those of the plain bytes */
     for (next = f->next; next; next = next->next) {
