@@ -423,10 +423,28 @@ static void child_init(apr_pool_t *pchild, server_rec *s)
 /* ---- 304 ---- */
 
 /*
- * Filters of the content are not asked about a 304 that a handler decides on,
- * but its Vary has to be that of the 200. So the filter is remembered, ours
- * or the one by which mod_filter calls it for a type, and put in again.
+ * The Vary and the ETag of a 304 have to be those of the 200. But mod_filter
+ * calls no filter for it, unless this variable is set; and where the handler
+ * returned it as an error, the content's filters are taken out before.
  */
+static ap_filter_rec_t *mark_handle;
+
+static void mark(request_rec *r)
+{
+    apr_table_setn(r->subprocess_env, "filter-errordocs", "1");
+}
+
+/* In front of all others. */
+static apr_status_t mark_filter(ap_filter_t *f, apr_bucket_brigade *bb)
+{
+    if (f->r->status == HTTP_NOT_MODIFIED) {
+        mark(f->r);
+    }
+    ap_remove_output_filter(f);
+    return ap_pass_brigade(f->next, bb);
+}
+
+/* Ours, or the one by which mod_filter calls it for a type. */
 static void remember_filter(request_rec *r)
 {
     ap_filter_t *f;
@@ -435,6 +453,7 @@ static void remember_filter(request_rec *r)
         if (ap_cstr_casecmp(f->frec->name, "WEFT") == 0
             || ap_cstr_casecmp(f->frec->name, BYTYPE) == 0) {
             ap_set_module_config(r->request_config, &weft_module, f->frec);
+            ap_add_output_filter_handle(mark_handle, NULL, r, r->connection);
             return;
         }
     }
@@ -449,12 +468,11 @@ static void insert_for_304(request_rec *r)
     if (r->status != HTTP_NOT_MODIFIED || !frec) {
         return;
     }
+    mark(r);
     f = ap_add_output_filter_handle(frec, NULL, r, r->connection);
     if (f && frec->filter_init_func && frec->filter_init_func(f) != OK) {
         ap_remove_output_filter(f);
     }
-    /* mod_filter looks at no other status without it */
-    apr_table_setn(r->subprocess_env, "filter-errordocs", "1");
 }
 
 /* ---- the module ---- */
@@ -466,6 +484,8 @@ static void register_hooks(apr_pool_t *p)
 
     ap_register_output_filter("WEFT", mod_weft_filter, NULL,
                               AP_FTYPE_CONTENT_SET);
+    mark_handle = ap_register_output_filter("WEFT_304", mark_filter, NULL,
+                                            AP_FTYPE_RESOURCE - 1);
     mod_weft_headers_register(p);
     ap_hook_child_init(child_init, NULL, NULL, APR_HOOK_MIDDLE);
     ap_hook_insert_filter(remember_filter, after, NULL,

@@ -71,7 +71,8 @@ class BrotliStream:
             if answer == self.ERROR:
                 raise CodingError("not a brotli stream")
             self.ended = answer == self.SUCCESS
-            if answer == self.MORE_INPUT:
+            # It may want more input with output left that had no room.
+            if answer == self.MORE_INPUT and room.value:
                 return bytes(plain)
 
 
