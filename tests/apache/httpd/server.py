@@ -35,9 +35,10 @@ def _die_with_parent():
 class Apache:
     """`configure(ports)` gives the text of the configuration."""
 
-    def __init__(self, folder, configure, ports=1, command=(), more=("-DFOREGROUND",)):
+    def __init__(self, folder, configure, ports=1, command=(), more=("-DFOREGROUND",), stay=False):
         self.folder, self.configure, self.port_count = folder, configure, ports
-        self.wrapper, self.more = list(command), list(more)
+        # With `stay` it outlives the process that started it.
+        self.wrapper, self.more, self.stay = list(command), list(more), stay
         self.ports, self.process, self._read = [], None, {"error.log": 0, "stderr.log": 0}
         self.config = os.path.join(folder, "httpd.conf")
         self.error_log = os.path.join(folder, "error.log")
@@ -65,7 +66,7 @@ class Apache:
                     stdout=errors,
                     stderr=errors,
                     start_new_session=True,
-                    preexec_fn=_die_with_parent,
+                    preexec_fn=None if self.stay else _die_with_parent,
                 )
             if self._listens():
                 return
