@@ -2,7 +2,6 @@
  * uv-server: an HTTP server of one file, coded with zstd for each client anew.
  *
  *   uv-server FILE        prints its port, ends at SIGTERM
- *
  * A host with a thread pool of its own: weft's tasks are work of libuv's, and each that has ended
  * brings the loop back to weft_queue_dispatch. No notify, no thread of weft's.
  *
@@ -136,14 +135,12 @@ static void came(uv_stream_t *tcp, ssize_t n, const uv_buf_t *buf)
 static void connected(uv_stream_t *listener, int status)
 {
     struct client *c = status ? NULL : calloc(1, sizeof(*c));
-
     if (!c)
         return;
     uv_tcp_init(loop, &c->tcp);
     c->tcp.data = c;
-    if (uv_accept(listener, (uv_stream_t *)&c->tcp) ||
-        uv_read_start((uv_stream_t *)&c->tcp, room, came))
-        end(c);
+    uv_accept(listener, (uv_stream_t *)&c->tcp);
+    uv_read_start((uv_stream_t *)&c->tcp, room, came);
 }
 
 static void close_one(uv_handle_t *handle, void *queue_arg)
