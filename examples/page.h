@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <weft.h>
 
-static const char HEAD[] = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Encoding: zstd\r\n"
+static const char HEAD[] = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
+                           "Content-Encoding: zstd\r\n"
                            "Vary: Accept-Encoding\r\nConnection: close\r\n\r\n";
 static char *page;
 static size_t page_size;

@@ -78,7 +78,7 @@ static void send_bytes(struct client *c, const char *data, size_t len)
         end(c);
 }
 
-/* Output before input; while a write is under way the client takes nothing, so nothing is asked for. */
+/* Output before input; while a write is under way nothing more is asked for. */
 static void drive(void *user)
 {
     struct client *c = user;
