@@ -35,8 +35,9 @@ SOURCES := Cargo.toml Cargo.lock build.rs $(shell find src -name '*.rs')
 .PHONY: all
 all: $(LIBS) $(OUT)/$(SONAME) $(OUT)/libweft.so
 
-# nginx-module and run. Included behind `all`, which stays what a bare `make` does.
+# nginx-module, apache-module and run. Included behind `all`, which stays what a bare `make` does.
 include nginx-glue/module.mk
+include apache-glue/module.mk
 
 .PHONY: help
 help:
@@ -48,6 +49,7 @@ help:
 	@echo 'make install          to PREFIX (/usr/local), LIBDIR, INCLUDEDIR, under DESTDIR; also uninstall'
 	@echo 'make nginx-module     the module for the nginx installed, or NGINX_SRC=DIR'
 	@echo 'make test-nginx-versions  tests/nginx on every nginx; VERSIONS="1.28 static .." for some'
+	@echo 'make apache-module    the module for the Apache of apxs; make run-apache shows it'
 	@echo 'make header           include/weft.h from src/ffi'
 	@echo 'make deny             licences, bans and sources with cargo-deny'
 	@echo 'make clean            removes target'
@@ -59,7 +61,7 @@ help:
 .PHONY: packages
 packages:
 	@tools/install-packages rust build
-ifneq ($(filter run nginx-%,$(MAKECMDGOALS)),)
+ifneq ($(filter run nginx-% run-apache apache-module,$(MAKECMDGOALS)),)
 $(CARGO_OUT)/libweft.a $(CARGO_OUT)/libweft.so: | packages
 endif
 
@@ -138,8 +140,8 @@ check-versions: stage
 
 .PHONY: test
 test:
-	@tools/install-packages rust build lint nginx test fuzz
-	@$(MAKE) --no-print-directory all stage nginx-module
+	@tools/install-packages rust build lint nginx apache test fuzz
+	@$(MAKE) --no-print-directory all stage nginx-module apache-module
 	@tools/test $(SUITES)
 
 # Where it may not be fuzzed for long, `make test` runs the seeds and some seconds more.

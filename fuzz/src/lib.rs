@@ -17,4 +17,4 @@ pub mod world;
 pub mod plain_negotiation;
 
 // What the files that are shared with the library know as their own crate's.
-use weft::{codec, error, retain};
+use weft::{codec, error, retain, stats};

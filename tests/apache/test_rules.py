@@ -1,0 +1,78 @@
+"""Which responses are coded and with which headers: HOSTS's rules, most of them nginx's own cases."""
+
+import test_choice
+import test_headers
+from httpd.case import ApacheCase, body, not_here, of_each_coding
+
+PAGE = body("text", 3000)
+BY_TYPE = "AddOutputFilterByType WEFT text/html\n"
+ALL = "SetOutputFilter WEFT\n"
+UP = "ProxyPass /up/ http://%UP%/\nProxyPassReverse /up/ http://%UP%/\n"
+
+
+class Client(ApacheCase, test_choice.Client):
+    server = "Weft zstd\n" + BY_TYPE
+
+    test_http_1_0_keep_alive_is_not_kept = not_here("Apache counts a small body and keeps the connection")
+
+
+class Length(ApacheCase, test_choice.Length):
+    server = (
+        "Weft zstd\n" + BY_TYPE + UP + "Alias /thousand/ %DIR%/www/\nAlias /zero/ %DIR%/www/\n"
+        "<Location /thousand/>\nWeftMinLength 1000\n</Location>\n<Location /zero/>\nWeftMinLength 0\n</Location>"
+    )
+
+
+class Status(ApacheCase, test_choice.Status):
+    server = (
+        "Weft zstd\n" + ALL + UP + "ErrorDocument 404 /gone.html\nErrorDocument 403 /gone.html\n"
+        "<Location /forbidden/>\nRequire all denied\n</Location>"
+    )
+
+    test_return = not_here("nginx's directive return")
+    test_built_in_error_page = not_here("Apache takes the content's filters off for its own error pages")
+
+
+class Already(ApacheCase, test_choice.Already):
+    server = "Weft zstd\n" + BY_TYPE + UP
+
+
+class GrpcAndType(ApacheCase):
+    upstream = True
+    server = "Weft zstd\n" + UP + "AddOutputFilterByType WEFT text/html application/grpc application/json\n"
+
+    def test_types(self):
+        for kind in ("text/html", "text/html; charset=utf-8", "application/json"):
+            with self.subTest(kind=kind):
+                self.assert_coded(self.get(test_choice.path(type=kind)), PAGE)
+        for kind in ("application/grpc", "text/plain", "image/png"):
+            with self.subTest(kind=kind):
+                response = self.get(test_choice.path(type=kind))
+                self.assert_plain(response, PAGE)
+                self.assertNotIn("Vary", response)
+
+
+@of_each_coding
+class Headers(ApacheCase, test_headers.Static):
+    server = (
+        "Weft %CODING%\n" + BY_TYPE + "Header set X-Own kept\n"
+        + "".join(f"Alias /{n}/ %DIR%/www/\n" for n in ("vary", "vary-twice", "vary-has", "vary-star", "gzip-vary",
+                                                        "no-etag"))
+        + "<Location /vary/>\nHeader set Vary Cookie\n</Location>\n"
+        "<Location /vary-twice/>\nHeader add Vary Cookie\nHeader add Vary Accept-Language\n</Location>\n"
+        '<Location /vary-has/>\nHeader set Vary "cookie, accept-encoding"\n</Location>\n'
+        "<Location /vary-star/>\nHeader set Vary *\n</Location>\n"
+        "<Location /gzip-vary/>\nSetOutputFilter WEFT;DEFLATE\n</Location>\n"
+        "<Directory %DIR%/www>\nFileETag MTime Size\n</Directory>\n<Location /no-etag/>\nFileETag None\n</Location>\n"
+    )
+
+    test_trailer = not_here("nginx's directive add_trailer")
+
+    def test_head_has_no_body_and_keeps_the_connection(self):
+        if self.coding == "zstd":
+            super().test_head_has_no_body_and_keeps_the_connection()
+
+    def heads(self, uri, ae):
+        """GET's headers may have the length of the coded body, HEAD does not know it."""
+        found = super().heads(uri, ae)
+        return [[p for p in pairs if not (ae and p[0].lower() == "content-length")] for pairs in found]
