@@ -47,6 +47,8 @@ help:
 	@echo 'make install          to PREFIX (/usr/local), LIBDIR, INCLUDEDIR, under DESTDIR; also uninstall'
 	@echo 'make nginx-module     the module for the nginx installed, or NGINX_SRC=DIR'
 	@echo 'make header           include/weft.h from src/ffi'
+	@echo 'make bench            weft beside its peers, target/bench/report.html; BENCH="latency size" for some, QUICK=1'
+	@echo 'make bench-docs       docs/benchmarks.md from the last run'
 	@echo 'make deny             licences, bans and sources with cargo-deny'
 	@echo 'make clean            removes target'
 
@@ -137,6 +139,24 @@ test:
 	@tools/install-packages rust build lint nginx test
 	@$(MAKE) --no-print-directory all stage nginx-module
 	@tools/test $(SUITES)
+
+# ---- benchmarks
+
+# oha counts latency from when a request was due; Debian has no tool that does.
+OHA_VERSION := 1.16.0
+target/tools/bin/oha:
+	$(CARGO) install oha --locked --version $(OHA_VERSION) --root target/tools
+
+BENCH ?=
+.PHONY: bench
+bench:
+	@tools/install-packages rust build nginx bench
+	@$(MAKE) --no-print-directory all stage nginx-module target/tools/bin/oha
+	@bench/run $(BENCH)
+
+.PHONY: bench-docs
+bench-docs:
+	cp target/bench/benchmarks.md docs/benchmarks.md
 
 # Takes minutes when it has to build the tool; `make check` judges licences and sources by the same
 # deny.toml in a second.
