@@ -22,16 +22,18 @@ class Context:
         self.smoke = os.environ.get("SMOKE") == "1"
         self.quick = self.smoke or os.environ.get("QUICK") == "1"
         self.runs = self.pick(3, 1, 1)
+        self.begun = time.monotonic()
         self.files = files.all_files()
 
     def pick(self, full, quick, smoke):
         return smoke if self.smoke else quick if self.quick else full
 
     def say(self, text):
+        """Progress: one line that changes on a terminal, else a line each with the seconds so far."""
         if sys.stderr.isatty():
             print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
         elif text:
-            print(text, file=sys.stderr, flush=True)
+            print(f"{time.monotonic() - self.begun:6.1f} {text}", file=sys.stderr, flush=True)
 
     def named(self, variant):
         return {
