@@ -51,6 +51,8 @@ help:
 	@echo 'make test-nginx-versions  tests/nginx on every nginx; VERSIONS="1.28 static .." for some'
 	@echo 'make apache-module    the module for the Apache of apxs; make run-apache shows it'
 	@echo 'make header           include/weft.h from src/ffi'
+	@echo 'make bench            weft beside its peers, target/bench/report.html; BENCH="latency size" for some, QUICK=1'
+	@echo 'make bench-docs       docs/benchmarks.md from the last run'
 	@echo 'make deny             licences, bans and sources with cargo-deny'
 	@echo 'make clean            removes target'
 
@@ -151,6 +153,24 @@ FUZZ ?=
 fuzz:
 	@tools/install-packages rust build fuzz
 	@tools/fuzz --seconds $(T) $(FUZZ)
+
+# ---- benchmarks
+
+# oha counts latency from when a request was due; Debian has no tool that does.
+OHA_VERSION := 1.16.0
+target/tools/bin/oha:
+	$(CARGO) install oha --locked --version $(OHA_VERSION) --root target/tools
+
+BENCH ?=
+.PHONY: bench
+bench:
+	@tools/install-packages rust build nginx bench
+	@$(MAKE) --no-print-directory all stage nginx-module target/tools/bin/oha
+	@bench/run $(BENCH)
+
+.PHONY: bench-docs
+bench-docs:
+	cp target/bench/benchmarks.md docs/benchmarks.md
 
 # Takes minutes when it has to build the tool; `make check` judges licences and sources by the same
 # deny.toml in a second.

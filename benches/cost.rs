@@ -5,24 +5,22 @@
 //! Ten segments of each size from all over the file, the median of several rounds over them, on an
 //! encoder that has been used before. CPU of the calling thread.
 
-use nix::time::{ClockId, clock_gettime};
-use std::time::Duration;
+mod support;
+
+use support::{Field, cpu, median};
 use weft::codec::{Kind, Params, Request, Window};
 
 /// Segments of each kind, in each round.
 const PLACES: usize = 10;
 
-fn cpu() -> Duration {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from).unwrap_or_default()
-}
-
 fn main() {
-    let file = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
-    let body = std::fs::read(file.expect("a file")).expect("a file to read");
+    let body = std::fs::read(&support::files()[0]).expect("a file to read");
     let chosen = std::env::var("CODEC").unwrap_or_default();
-    let runs = std::env::var("RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(5);
-    println!("| codec and level | history | segment | measured | estimate | estimate / measured |");
-    println!("|---|---|---|---|---|---|");
+    let runs = support::number("RUNS").unwrap_or(5) as usize;
+    support::head(
+        "| codec and level | history | segment | measured | estimate | estimate / measured |",
+    );
+    support::head("|---|---|---|---|---|---|");
     let codecs = [
         ("zstd", Kind::Zstd, "-5,1,3,6,9,12,15,19,22"),
         ("brotli", Kind::Brotli, "0,1,2,3,4,5,6,7,8,9,10,11"),
@@ -88,10 +86,18 @@ fn row(
             times.push((cpu() - start).as_secs_f64() * 1e6 / (PLACES - lost).max(1) as f64);
         }
     }
-    times.sort_by(f64::total_cmp);
-    let (measured, estimate) = (times[runs / 2], params.cost_ns(history, input) as f64 / 1e3);
-    println!(
+    let (measured, estimate) = (median(times), params.cost_ns(history, input) as f64 / 1e3);
+    let text = format!(
         "| {name} {level} | {history} | {input} | {measured:.0} us | {estimate:.0} us | {:.2} |",
         estimate / measured
     );
+    let fields = [
+        ("codec", Field::Text(name)),
+        ("level", Field::Number(level.into())),
+        ("history", Field::Number(history as f64)),
+        ("input", Field::Number(input as f64)),
+        ("measured_us", Field::Number(measured)),
+        ("estimate_us", Field::Number(estimate)),
+    ];
+    support::row("cost", &text, &fields);
 }

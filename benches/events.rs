@@ -1,18 +1,15 @@
 //! What small flushed pieces cost, and what is saved by keeping the encoder's memory: the figures of
-//! `cargo bench --bench events`. CPU of the calling thread.
+//! `cargo bench --bench events`. CPU of the calling thread. `JSON=1` for programs.
+
+mod support;
 
 use nix::sys::resource::{UsageWho, getrusage};
-use nix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
-use std::time::Duration;
+use support::{Field, cpu, median};
 use weft::codec::Kind;
 use weft::engine::{Engine, Options as EngineOptions};
 use weft::stream::{Flow, Options, Stream};
 use zlib_rs::{Deflate, DeflateFlush};
-
-fn cpu() -> Duration {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from).unwrap_or_default()
-}
 
 fn faults() -> i64 {
     getrusage(UsageWho::RUSAGE_SELF).map(|usage| usage.minor_page_faults()).unwrap_or(0)
@@ -116,28 +113,36 @@ fn least(mut measure: impl FnMut() -> (f64, usize)) -> (f64, usize) {
 
 fn main() {
     let cases = [(Kind::Brotli, 5), (Kind::Gzip, 6), (Kind::Zstd, 3), (Kind::Zstd, 12)];
-    println!(
-        "| 200-byte events | weft | encoder kept | size, weft | size, kept |\n|---|---|---|---|---|"
+    support::head(
+        "| 200-byte events | weft | encoder kept | size, weft | size, kept |\n|---|---|---|---|---|",
     );
     let body = text(200 * 2_000);
     for (kind, level) in cases {
         let engine = engine();
         let ours = least(|| flushed(&engine, kind, level, &body, 200));
         let theirs = least(|| kept(kind, level, &body, 200));
-        println!(
+        let text = format!(
             "| {kind:?} {level} | {:.1} us | {:.1} us | {} B | {} B |",
             ours.0 * 1e6 / 2_000.0,
             theirs.0 * 1e6 / 2_000.0,
             ours.1 / 2_000,
             theirs.1 / 2_000
         );
+        let fields = [
+            ("codec", Field::Text(&format!("{kind:?}").to_lowercase())),
+            ("level", Field::Number(level.into())),
+            ("weft_us", Field::Number(ours.0 * 1e6 / 2_000.0)),
+            ("kept_us", Field::Number(theirs.0 * 1e6 / 2_000.0)),
+            ("weft_bytes", Field::Number(ours.1 as f64 / 2_000.0)),
+            ("kept_bytes", Field::Number(theirs.1 as f64 / 2_000.0)),
+        ];
+        support::row("events", &text, &fields);
     }
-    println!(
-        "\n| 3 MB, flushed every 8 KiB | one piece | flushed | CPU | size |\n|---|---|---|---|---|"
+    support::head(
+        "\n| 3 MB, flushed every 8 KiB | one piece | flushed | CPU | size |\n|---|---|---|---|---|",
     );
-    let body = std::env::args()
-        .skip(1)
-        .find(|a| !a.starts_with("--"))
+    let body = support::files()
+        .first()
         .and_then(|file| std::fs::read(file).ok())
         .unwrap_or_else(|| text(3 << 20));
     let body = &body[..body.len().min(3 << 20)];
@@ -145,13 +150,22 @@ fn main() {
         let engine = engine();
         let whole = least(|| flushed(&engine, kind, level, body, body.len()));
         let parts = least(|| flushed(&engine, kind, level, body, 8 << 10));
-        println!(
+        let text = format!(
             "| {kind:?} {level} | {:.1} ms | {:.1} ms | x{:.2} | {:+.1} % |",
             whole.0 * 1e3,
             parts.0 * 1e3,
             parts.0 / whole.0,
             (parts.1 as f64 / whole.1 as f64 - 1.0) * 100.0
         );
+        let fields = [
+            ("codec", Field::Text(&format!("{kind:?}").to_lowercase())),
+            ("level", Field::Number(level.into())),
+            ("whole_ms", Field::Number(whole.0 * 1e3)),
+            ("flushed_ms", Field::Number(parts.0 * 1e3)),
+            ("whole_bytes", Field::Number(whole.1 as f64)),
+            ("flushed_bytes", Field::Number(parts.1 as f64)),
+        ];
+        support::row("flushed", &text, &fields);
     }
     let body = &body[..body.len().min(85_000)];
     let ours = engine();
@@ -174,13 +188,19 @@ fn main() {
         anew.push(each(1, fresh));
         ratios.push(anew[anew.len() - 1].0 / kept[kept.len() - 1].0);
     }
-    println!("\n| 85 KB at brotli 9 | page faults | ms each |\n|---|---|---|");
-    for (name, all) in [("one engine, 1,000 bodies", &kept), ("a fresh encoder each, 50", &anew)] {
+    support::head("\n| 85 KB at brotli 9 | page faults | ms each |\n|---|---|---|");
+    for (name, all) in [("one engine", &kept), ("a fresh encoder each", &anew)] {
         let time = median(all.iter().map(|one| one.0).collect());
         let faults = all.iter().map(|one| one.1).sum::<f64>() / all.len() as f64;
-        println!("| {name} | {faults:.2} | {:.2} |", time * 1e3);
+        let fields = [
+            ("engine", Field::Text(name)),
+            ("faults", Field::Number(faults)),
+            ("ms", Field::Number(time * 1e3)),
+        ];
+        let text = format!("| {name} | {faults:.2} | {:.2} |", time * 1e3);
+        support::row("reuse", &text, &fields);
     }
-    println!("\nThroughput x{:.2}, the median of 50 pairs.", median(ratios));
+    support::head(&format!("\nThroughput x{:.2}, the median of 50 pairs.", median(ratios)));
 }
 
 /// Seconds and page faults of one run, over `count` of them.
@@ -189,9 +209,4 @@ fn each(count: u32, mut work: impl FnMut()) -> (f64, f64) {
     (0..count).for_each(|_| work());
     let count = f64::from(count);
     ((cpu() - start).as_secs_f64() / count, (faults() - before) as f64 / count)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

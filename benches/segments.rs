@@ -3,35 +3,22 @@
 //! `cargo bench --bench segments -- FILE...` prints the table for the default segments of each level;
 //! `CODEC=brotli` (or gzip, zstd) and `SEGMENT=bytes HISTORY=bytes LEVELS=3,9 RUNS=5` try others.
 //! One piece is the plain encoder of the same crate, with an allocation of its own for each body where
-//! the crate has no other way, and with the checksum that gzip's trailer needs.
+//! the crate has no other way, and with the checksum that gzip's trailer needs. `JSON=1` for programs.
 
-use nix::time::{ClockId, clock_gettime};
-use std::time::Duration;
+mod support;
+
+use support::{Field, cpu, median, number};
 use weft::codec::Kind;
 use weft::engine::{Engine, Options as EngineOptions};
 use weft::stream::{Flow, Options, Stream};
 use zlib_rs::{Deflate, DeflateFlush};
 
-fn cpu() -> Duration {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from).unwrap_or_default()
-}
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().and_then(|value| value.parse().ok())
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 fn main() {
-    let files: Vec<String> =
-        std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let files = support::files();
     let chosen = std::env::var("CODEC").unwrap_or_default();
     let runs = number("RUNS").unwrap_or(5) as usize;
-    println!("| file | codec and level | one piece | segments | size | CPU |");
-    println!("|---|---|---|---|---|---|");
+    support::head("| file | codec and level | one piece | segments | size | CPU |");
+    support::head("|---|---|---|---|---|---|");
     let codecs = [
         ("gzip", Kind::Gzip, "2,6,9"),
         ("brotli", Kind::Brotli, "4,5,6,9,11"),
@@ -113,15 +100,26 @@ fn row(file: &str, name: &str, kind: Kind, level: i32, runs: usize) {
             ratios.push((end - middle).as_secs_f64() / (middle - start).as_secs_f64());
         }
     }
-    println!(
-        "| {} | {name} {level} | {} B, {:.1} ms | {} B | {:+.2} % | x{:.2} |",
-        file.rsplit('/').next().unwrap_or(file),
+    let file = file.rsplit('/').next().unwrap_or(file);
+    let growth = (bytes.1 as f64 / bytes.0 as f64 - 1.0) * 100.0;
+    let text = format!(
+        "| {file} | {name} {level} | {} B, {:.1} ms | {} B | {growth:+.2} % | x{:.2} |",
         bytes.0,
-        median(whole) * 1e3,
+        median(whole.clone()) * 1e3,
         bytes.1,
-        (bytes.1 as f64 / bytes.0 as f64 - 1.0) * 100.0,
-        median(ratios),
+        median(ratios.clone()),
     );
+    let fields = [
+        ("file", Field::Text(file)),
+        ("length", Field::Number(body.len() as f64)),
+        ("codec", Field::Text(name)),
+        ("level", Field::Number(level.into())),
+        ("whole_bytes", Field::Number(bytes.0 as f64)),
+        ("bytes", Field::Number(bytes.1 as f64)),
+        ("whole_seconds", Field::Runs(&whole)),
+        ("ratios", Field::Runs(&ratios)),
+    ];
+    support::row("segments", &text, &fields);
 }
 
 fn in_segments(engine: &std::sync::Arc<Engine>, body: &[u8], kind: Kind, level: i32) -> usize {
