@@ -4,6 +4,7 @@
 use crate::decoders::Decoder;
 use crate::reader::Reader;
 use crate::script::Script;
+use crate::threads;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weft::codec::Kind;
@@ -27,9 +28,12 @@ pub fn run(kinds: &[Kind], input: &[u8]) {
         assert!(whole(&inline, &script, 1) == bytes, "used encoders gave other bytes");
     }
     if script.threads {
+        let before = threads::count();
         let pool = engine(Workers::Threads(2));
         assert!(whole(&pool, &script, 1) == bytes, "threads gave other bytes");
         assert!(whole(&pool, &script, 2) == bytes, "threads gave other bytes the second time");
+        drop(pool);
+        threads::wait_for(before);
     }
     SEGMENTS_AGAIN.fetch_add(inline.stats().segments_again, Ordering::Relaxed);
 }

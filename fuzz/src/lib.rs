@@ -10,6 +10,7 @@ pub mod host;
 pub mod proof;
 pub mod reader;
 pub mod script;
+pub mod threads;
 pub mod world;
 
 /// The second implementation that the tests compare negotiation with.

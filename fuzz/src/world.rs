@@ -6,6 +6,7 @@ use crate::body::Body;
 use crate::c_interface::*;
 use crate::host::{Host, Post};
 use crate::reader::{Numbers, Reader};
+use crate::threads;
 use core::ffi::c_void;
 use std::cell::{Cell, RefCell};
 use std::ptr::{null, null_mut};
@@ -105,7 +106,7 @@ impl<'a> World<'a> {
         options.retention = reader.pick(&[WEFT_RETAIN_ALL, WEFT_RETAIN_BOUNDED, WEFT_RELEASE_ALL]);
         options.retain_bytes = reader.pick(&[64 << 20, 1 << 20, 10_000, 0]);
         options.overload_ms = reader.pick(&[2_000, 0, 1]);
-        let threads_before = if workers == Workers::Own { threads() } else { 0 };
+        let threads_before = if workers == Workers::Own { threads::count() } else { 0 };
         let mut engine = null_mut();
         // SAFETY: valid options.
         assert!(unsafe { weft_engine_new(&options, &mut engine) } == WEFT_OK);
@@ -446,7 +447,7 @@ impl<'a> World<'a> {
         }
         self.free_engine();
         if self.workers == Workers::Own {
-            wait_for_threads(self.threads_before);
+            threads::wait_for(self.threads_before);
         }
         let released = usize::from(self.workers == Workers::Host);
         assert!(self.host.released() == released, "released {} times", self.host.released());
@@ -533,21 +534,6 @@ impl<'a> World<'a> {
             }
         });
         moved
-    }
-}
-
-/// Threads of this process.
-fn threads() -> usize {
-    std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
-}
-
-/// Threads of weft's own are counted out before the system has ended them. LeakSanitizer, which looks
-/// after an input, would take what a dying one has not yet freed for a leak.
-fn wait_for_threads(most: usize) {
-    let start = Instant::now();
-    while threads() > most {
-        assert!(start.elapsed() < Duration::from_secs(20), "threads stay");
-        std::thread::sleep(Duration::from_micros(50));
     }
 }
 
