@@ -47,6 +47,11 @@ class Variant:
         return f"{self.coding} {self.level} {who}{tasks}"
 
     @property
+    def foreign(self):
+        """Whether it needs an nginx without weft's module, which has ngx_brotli's directives too."""
+        return self.how == "peer" and self.coding == "br"
+
+    @property
     def accept(self):
         return ACCEPT[self.coding]
 
@@ -72,25 +77,66 @@ def variants(how, **levels):
 
 
 class Bench(Site):
-    """A Site with a location for each variant."""
+    """A Site with a location for each variant. Those of ngx_brotli are in an nginx of their own."""
 
     def __init__(
-        self, chosen, files, threads=THREADS, extra="", http="", events="", main="", **more
+        self, chosen, files, threads=THREADS, extra="", http="", events="", main="", weft=True, **more
     ):
+        chosen = list(chosen)
+        foreign = [variant for variant in chosen if variant.foreign]
+        self.other = None
+        if foreign and len(foreign) == len(chosen):
+            weft = False
+        elif foreign and weft:
+            chosen = [variant for variant in chosen if not variant.foreign]
+            beside = [PLAIN, *foreign]
+            self.other = Bench(beside, files, threads, extra, http, events, main, False, **more)
+        self.weft, self.chosen = weft, chosen
         server = "        access_log off;\n" + extra
         for variant in chosen:
             server += f"        location /{variant.key}/ {{ alias www/; {variant.directives} }}\n"
         main += f"thread_pool default threads={threads};\n"
-        if MODULE and NGX_BROTLI:
+        if not weft and MODULE and NGX_BROTLI:
             main += f"load_module {NGX_BROTLI};\n"
         # As in Debian's nginx.conf; connections are kept, and nothing is refused for being too much.
         http = "    sendfile on;\n    tcp_nopush on;\n    keepalive_requests 1000000000;\n" + http
-        http += "    weft_overload off;\n"
+        http += "    weft_overload off;\n" if weft else ""
         events = events or "    worker_connections 4096;\n"
         super().__init__(server, http, main, events, files, **more)
 
+    def config(self, ports):
+        text = super().config(ports)
+        if self.weft:
+            return text
+        return re.sub(r"\$weft_\w+", "-", text.replace(f"load_module {MODULE};\n", "", 1))
+
+    @property
+    def sites(self):
+        return [self, self.other] if self.other else [self]
+
+    def of(self, variant):
+        """The nginx that has this variant."""
+        return self.other if self.other and variant.foreign else self
+
+    def start(self):
+        for site in self.sites[1:]:
+            site.start()
+        return super().start()
+
+    def stop(self, allowed=None):
+        problems = super().stop(allowed)
+        for site in self.sites[1:]:
+            problems += site.stop(allowed)
+        return problems
+
+    def discard(self):
+        for site in self.sites[1:]:
+            site.discard()
+        super().discard()
+
     def probe(self, variant, name):
         """Fetches once and sees that it is coded as it should be; returns (response, CPU seconds)."""
+        self = self.of(variant)
         before = self.cpu()
         response = http1.get(self.port, f"/{variant.key}/{name}", variant.accept, timeout=120)
         expected = None if variant.how == "plain" else variant.coding

@@ -27,10 +27,11 @@ def run(ctx):
     cells = {}
     try:
         ctx.say("instructions")
-        with Counted(bench) as counted:
-            for variant in chosen:
-                each = counted.each(f"/{variant.key}/{FILE}", variant.accept, ctx)
-                cells[variant.key] = {**ctx.named(variant), "each": each}
+        for site in bench.sites:
+            with Counted(site) as counted:
+                for variant in site.chosen:
+                    each = counted.each(f"/{variant.key}/{FILE}", variant.accept, ctx)
+                    cells.setdefault(variant.key, {**ctx.named(variant), "each": each})
     finally:
         bench.discard()
     return {"cells": cells}

@@ -44,6 +44,7 @@ def run(ctx):
 
 
 def fetch(bench, variant):
+    bench = bench.of(variant)
     bench.settle()
     cpu, begin = bench.cpu(), time.monotonic()
     with http1.Connection(bench.port, 300) as connection:

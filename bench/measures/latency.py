@@ -27,6 +27,7 @@ def run(ctx):
     cells = {}
 
     def sample(bench, variant, beside):
+        bench = bench.of(variant)
         load = None
         if beside:
             load = Wrk(bench.port, f"/{variant.key}/{large}", variant.accept, beside, 600)

@@ -126,7 +126,8 @@ def idle_streams(variant, count):
     http = "    send_timeout 900s;\n    proxy_read_timeout 900s;\n"
     events = f"    worker_connections {count * 2 + 200};\n"
     main = f"worker_rlimit_nofile {max(4096, count * 3)};\n"
-    with Bench([], {}, extra=extra, http=http, events=events, main=main, upstream=True) as bench:
+    more = {"main": main, "weft": not variant.foreign, "upstream": True}
+    with Bench([], {}, extra=extra, http=http, events=events, **more) as bench:
         worker = bench.nginx.worker
         path = f"/{variant.key}/events?size={SIZE}&pause=0.05&count={EVENTS}"
         warm = Client(bench.port, path, variant.accept)

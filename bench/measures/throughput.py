@@ -49,7 +49,6 @@ def run(ctx):
     every = {variant.key: variant for chosen in wanted.values() for variant in chosen}
     files = {name: ctx.files[name] for name in wanted}
     with Bench(every.values(), files) as bench:
-        worker = bench.nginx.worker
         for name, chosen in wanted.items():
             for variant in chosen:
                 response, _ = bench.probe(variant, name)
@@ -60,18 +59,19 @@ def run(ctx):
                 ctx.say(f"throughput {turn + 1}/{ctx.runs}: {name}")
                 for variant in chosen:
                     bytes_, cost = coded[name, variant.key]
-                    found = sample(bench, worker, variant, name, seconds, cost)
+                    found = sample(bench.of(variant), variant, name, seconds, cost)
                     key = f"{name}/{variant.key}"
                     cell = cells.setdefault(key, {**ctx.named(variant), "file": name})
                     cell.update(length=len(files[name]), bytes=bytes_)
                     cell.setdefault("runs", []).append(found)
         calls = {}
         for variant in wanted["small.json"]:
-            calls[variant.key] = system_calls(bench, worker, variant, "small.json", seconds)
+            calls[variant.key] = system_calls(bench.of(variant), variant, "small.json", seconds)
     return {"cells": cells, "system": {key: one for key, one in calls.items() if one is not None}}
 
 
-def sample(bench, worker, variant, name, seconds, cost):
+def sample(bench, variant, name, seconds, cost):
+    worker = bench.nginx.worker
     path = f"/{variant.key}/{name}"
     bench.settle()
     cpu, fault, begin = bench.cpu(), faults(worker), time.monotonic()
@@ -97,11 +97,11 @@ def bench_file(bench, name):
         return file.read(10_001)
 
 
-def system_calls(bench, worker, variant, name, seconds):
+def system_calls(bench, variant, name, seconds):
     """Calls that ask the system for memory, for each request; None where strace cannot be used."""
     if shutil.which("strace") is None:
         return None
-    words = ["strace", "-f", "-c", "-e", f"trace={SYSTEM}", "-p", str(worker)]
+    words = ["strace", "-f", "-c", "-e", f"trace={SYSTEM}", "-p", str(bench.nginx.worker)]
     trace = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     time.sleep(0.3)
     load = Wrk(bench.port, f"/{variant.key}/{name}", variant.accept, 16, max(1, round(seconds)))
