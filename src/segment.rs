@@ -13,7 +13,14 @@ const HISTORY_LEAST: usize = 8 << 10;
 const KEEP_LEAST: usize = 32 << 10;
 
 /// A body of known length starts with small segments only when it is longer than so many full ones.
-const LONG: u64 = 4;
+const LONG: u64 = 2;
+
+/// How much longer than all before it a segment may be, where they grow. Each cut costs a loading of
+/// history, so growing is done in few steps; in too few the client waits long for its second piece.
+const GROWTH: u64 = 3;
+
+/// Segments grow from so small a part of a full one only where a full one is slow.
+const SLOW: u64 = 16;
 
 /// Where a body is cut.
 #[derive(Clone, Copy, Debug)]
@@ -32,13 +39,13 @@ impl Cutter {
     /// How long the segment that starts at `offset` becomes, if no mark ends it before.
     pub fn target(&self, offset: u64) -> usize {
         let full = self.segment;
-        // Doubling: first, first, 2 first, 4 first, up to full ones.
-        let growing = full.min(offset.max(self.first));
+        // first, 3 first, 12 first, up to full ones.
+        let growing = full.min((GROWTH * offset).max(self.first));
         let target = match self.content_length {
             Some(length) if offset < length => {
                 // Small ones at the start let the first byte leave early; each costs a loading of
                 // history, so where a full segment takes no time they are not worth it.
-                let starts_small = length > LONG * full && self.first <= full / 8;
+                let starts_small = length > LONG * full && self.first <= full / SLOW;
                 if starts_small && growing < full {
                     growing
                 } else {
@@ -189,10 +196,19 @@ mod tests {
     }
 
     #[test]
+    fn only_slow_segments_of_long_bodies_start_small() {
+        let full = 2 << 20;
+        let first = |part, total| cuts(Cutter::new(full, part, Some(total)), total)[0];
+        assert_eq!(first(full / 16, 9 << 20), full as u64 / 16);
+        assert_eq!(first(full / 8, 9 << 20), (9_u64 << 20).div_ceil(5));
+        assert_eq!(first(full / 16, 4 << 20), full as u64);
+    }
+
+    #[test]
     fn an_unknown_or_wrong_length_grows_to_full_segments() {
         let full = 1 << 20;
         let sizes = cuts(Cutter::new(full, full / 8, None), 5 << 20);
-        assert_eq!(&sizes[..5], &[131_072, 131_072, 262_144, 524_288, 1 << 20]);
+        assert_eq!(&sizes[..4], &[131_072, 393_216, 1 << 20, 1 << 20]);
         // Said 10 bytes, has 3 MiB: right all the same.
         assert_eq!(
             cuts(Cutter::new(full, full / 8, Some(10)), 3 << 20).iter().sum::<u64>(),

@@ -53,15 +53,17 @@ pub fn bounds() -> Bounds {
 
 /// Segments and history by class of level; docs/architecture.md has the figures behind them. Loading
 /// history costs a third of encoding as many bytes, so what good levels gain from a longer one is
-/// paid for with longer segments. A full segment takes 10 to 40 ms up to level 12, and up to a
-/// second above, where the first ones are therefore short.
+/// paid for with longer segments. At 13 to 15 loading is dearer than encoding, so there it is short
+/// again. A full segment takes 10 to 60 ms up to level 12, up to 400 ms at 15 and above a second from
+/// there on, where the first ones are therefore short.
 pub fn shape(level: i32) -> Shape {
     let kib = |count: usize| count << 10;
     match level {
         ..=4 => Shape { segment: kib(2048), first: kib(512), history: kib(512) },
         5..=8 => Shape { segment: kib(2560), first: kib(512), history: kib(768) },
         9..=12 => Shape { segment: kib(2560), first: kib(512), history: kib(1280) },
-        _ => Shape { segment: kib(2048), first: kib(128), history: kib(1024) },
+        13..=15 => Shape { segment: kib(3072), first: kib(256), history: kib(768) },
+        _ => Shape { segment: kib(3072), first: kib(128), history: kib(1536) },
     }
 }
 
