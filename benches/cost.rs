@@ -8,7 +8,7 @@
 mod support;
 
 use support::{Field, cpu, median};
-use weft::codec::{Kind, Params, Request, Window};
+use weft::codec::{Extent, Kind, Params, Request, Window};
 
 /// Segments of each kind, in each round.
 const PLACES: usize = 10;
@@ -66,7 +66,7 @@ fn row(
         segment: if alone { input } else { Params::shape(kind, level).segment },
     };
     let params = Params::settle(&request).expect("in bounds");
-    let mut encoder = params.new_encoder().expect("an encoder");
+    let mut encoder = params.new_encoder(alone).expect("an encoder");
     let mut out = vec![0; params.output_bound(input)];
     let step = (body.len() - history - input) / PLACES;
     let mut times = Vec::new();
@@ -86,7 +86,8 @@ fn row(
             times.push((cpu() - start).as_secs_f64() * 1e6 / (PLACES - lost).max(1) as f64);
         }
     }
-    let (measured, estimate) = (median(times), params.cost_ns(history, input) as f64 / 1e3);
+    let (measured, estimate) =
+        (median(times), params.cost_ns(Extent { history, input, whole: alone }) as f64 / 1e3);
     let text = format!(
         "| {name} {level} | {history} | {input} | {measured:.0} us | {estimate:.0} us | {:.2} |",
         estimate / measured

@@ -2,7 +2,7 @@
 
 use crate::budget::Budget;
 use crate::buffer::Buffer;
-use crate::codec::{Fault, Kind, Params, Window};
+use crate::codec::{Extent, Fault, Kind, Params, Window};
 use crate::error::Status;
 use crate::executor::threads::Threads;
 use crate::executor::{Executor, Task};
@@ -173,11 +173,11 @@ impl Engine {
         self.streams.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether a stream may begin that holds `bytes` for a first segment of `input` bytes.
-    pub(crate) fn admit(&self, params: &Params, input: usize, bytes: usize) -> Admission {
+    /// Whether a stream may begin that holds `bytes` for such a first segment.
+    pub(crate) fn admit(&self, params: &Params, first: Extent, bytes: usize) -> Admission {
         let limit = self.budget.limit();
         if limit != u64::MAX {
-            let encoder = params.encoder_memory(0, input);
+            let encoder = params.encoder_memory(first);
             let held = self.store.holding();
             // One encoder must fit beside it, unless one of that size is there already.
             let there = held.largest_idle >= encoder || held.encoders_running > 0;
@@ -364,8 +364,7 @@ impl Engine {
                 return Encoded::Dead;
             }
             let segment = &job.segment;
-            let (history, input) = (segment.history_len(), segment.input.len());
-            match self.kit(job.core.params(), history, input, segment.join_len(), force) {
+            match self.kit(job.core.params(), segment.extent(), segment.join_len(), force) {
                 Ok(Some(kit)) => break Ok(kit),
                 Ok(None) => match self.schedule.put_back(job) {
                     Some(back) => (job, force) = (back, true),
@@ -389,17 +388,17 @@ impl Engine {
         Encoded::Result(result, spent)
     }
 
-    /// What encoding `input` bytes needs. `None`: not within the memory limit.
+    /// What encoding such a segment needs. `None`: not within the memory limit.
     pub(crate) fn kit(
         &self,
         params: &Params,
-        history: usize,
-        input: usize,
+        extent: Extent,
         join: usize,
         force: bool,
     ) -> Result<Option<Kit>, Status> {
         let store = &self.store;
-        let Some(out) = Buffer::within_limit(params.output_bound(input), store, force)? else {
+        let Some(out) = Buffer::within_limit(params.output_bound(extent.input), store, force)?
+        else {
             return Ok(None);
         };
         let join = if join == 0 {
@@ -410,7 +409,7 @@ impl Engine {
                 None => return Ok(None),
             }
         };
-        let loan = store.take_encoder(params, params.encoder_memory(history, input), force)?;
+        let loan = store.take_encoder(params, extent, force)?;
         Ok(loan.map(|loan| Kit { loan, out, join }))
     }
 
@@ -476,8 +475,7 @@ impl Engine {
             }
             self.counters.of(params.kind).segments_again.add(1);
             window = window.without_history();
-            let need = params.encoder_memory(0, window.input().len());
-            loan = self.another_encoder(params, need)?;
+            loan = self.another_encoder(params, window.extent())?;
         };
         let digest = params.digest(window.input());
         let counters = self.counters.of(params.kind);
@@ -496,8 +494,8 @@ impl Engine {
         Ok(Output::new(exact, 0, digest))
     }
 
-    fn another_encoder(&self, params: &Params, need: usize) -> Result<Loan, Fault> {
-        let loan = self.store.take_encoder(params, need, true).transpose();
+    fn another_encoder(&self, params: &Params, extent: Extent) -> Result<Loan, Fault> {
+        let loan = self.store.take_encoder(params, extent, true).transpose();
         let loan = loan.unwrap_or(Err(Status::NoMemory));
         loan.map_err(|status| Fault { status, text: "no memory for an encoder".into() })
     }

@@ -1,7 +1,7 @@
 //! Options of a stream, and what begin makes of them for the whole stream.
 
 use crate::buffer::Block;
-use crate::codec::{Kind, Params, Request};
+use crate::codec::{Extent, Kind, Params, Request};
 use crate::error::Status;
 use crate::inlet::SMALL;
 use crate::notify::{Callback, Queue};
@@ -107,5 +107,11 @@ impl Plan {
         let first = cutter.target(0);
         let promise = 2 * Block::round(first) + Block::round(params.output_bound(first));
         Ok(Plan { params, cutter, history, minimum, minimum_beyond, promise })
+    }
+
+    /// The first segment, if no mark ends it before.
+    pub(crate) fn first(&self) -> Extent {
+        let input = self.cutter.target(0);
+        Extent { history: 0, input, whole: self.cutter.ends_at(input as u64) }
     }
 }

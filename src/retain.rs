@@ -2,7 +2,7 @@
 
 use crate::budget::{Budget, Lease};
 use crate::buffer::Block;
-use crate::codec::{Encoder, Kind, Params};
+use crate::codec::{Breed, Encoder, Extent, Params};
 use crate::error::Status;
 use crate::sync::Mutex;
 use std::collections::{BTreeMap, VecDeque};
@@ -48,7 +48,7 @@ const SMALLEST: usize = 16 << 10;
 pub struct Loan {
     /// The encoder.
     pub encoder: Box<dyn Encoder>,
-    kind: Kind,
+    breed: Breed,
     lease: Lease,
     // While it is lent out.
     running: Option<Running>,
@@ -143,17 +143,19 @@ impl Retain {
         &self.budget
     }
 
-    /// Lends an encoder that serves `params` and may take `need` bytes. Without `force`, only within the memory limit: `None`
-    /// says that it would be passed even with nothing left idle.
+    /// Lends an encoder for such a segment. Without `force`, only within the memory limit: `None` says
+    /// that it would be passed even with nothing left idle.
     pub fn take_encoder(
         &self,
         params: &Params,
-        need: usize,
+        extent: Extent,
         force: bool,
     ) -> Result<Option<Loan>, Status> {
+        let need = params.encoder_memory(extent);
+        let breed = params.breed(extent.whole);
         let found = {
             let mut idle = self.idle.lock();
-            let index = best_encoder(&idle.encoders, params.kind, need);
+            let index = best_encoder(&idle.encoders, breed, need);
             index.map(|index| idle.take_encoder(index))
         };
         if let Some(mut loan) = found {
@@ -171,10 +173,10 @@ impl Retain {
             None if force => self.budget.lease(need),
             None => return Ok(None),
         };
-        let encoder = params.new_encoder()?;
+        let encoder = params.new_encoder(extent.whole)?;
         self.made.fetch_add(1, Ordering::Relaxed);
         let running = Some(Running::new(&self.running));
-        Ok(Some(Loan { encoder, kind: params.kind, lease, running }))
+        Ok(Some(Loan { encoder, breed, lease, running }))
     }
 
     /// Takes an encoder back.
@@ -265,11 +267,11 @@ impl Retain {
 }
 
 /// The smallest that is large enough, or else the largest: it will grow.
-fn best_encoder(encoders: &[IdleEncoder], kind: Kind, need: usize) -> Option<usize> {
+fn best_encoder(encoders: &[IdleEncoder], breed: Breed, need: usize) -> Option<usize> {
     let sizes = encoders
         .iter()
         .enumerate()
-        .filter(|(_, entry)| entry.loan.kind == kind)
+        .filter(|(_, entry)| entry.loan.breed == breed)
         .map(|(index, entry)| (entry.loan.lease.bytes(), index));
     let enough = sizes.clone().filter(|(size, _)| *size >= need).min();
     enough.or_else(|| sizes.max()).map(|(_, index)| index)

@@ -4,7 +4,7 @@
 //! so that the output never depends on timing, load or threads.
 
 use crate::buffer::{Buffer, Piece};
-use crate::codec::Window;
+use crate::codec::{Extent, Window};
 
 /// History that a small segment gets at least.
 const HISTORY_LEAST: usize = 8 << 10;
@@ -134,6 +134,12 @@ impl Segment {
     /// Bytes of history.
     pub fn history_len(&self) -> usize {
         self.history.iter().map(Piece::len).sum()
+    }
+
+    /// What is known of it.
+    pub fn extent(&self) -> Extent {
+        let whole = self.first && self.last;
+        Extent { history: self.history_len(), input: self.input.len(), whole }
     }
 
     /// Bytes that must be copied to bring history and input together, so that the encoder sees them

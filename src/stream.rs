@@ -1,7 +1,7 @@
 //! The owner's side of a body: feeding, cutting, marks, taking output.
 
 use crate::budget::Lease;
-use crate::codec::{self, Digest, Fault, Kind};
+use crate::codec::{self, Digest, Extent, Fault, Kind};
 use crate::engine::{Admission, Engine, Spent};
 use crate::error::Status;
 use crate::inlet::Inlet;
@@ -125,7 +125,7 @@ impl Stream {
         }
         let level = options.level.unwrap_or(bounds.default);
         let mut plan = Plan::settle(&options, level)?;
-        match engine.admit(&plan.params, plan.cutter.target(0), plan.promise) {
+        match engine.admit(&plan.params, plan.first(), plan.promise) {
             Admission::Yes => {}
             Admission::Overload if options.overload_level.is_some() => {
                 plan = Plan::settle(&options, options.overload_level.unwrap_or(level))?;
@@ -489,7 +489,8 @@ impl Stream {
         let input = self.inlet.filled();
         let history = self.inlet.history_for(input);
         let first = self.segments == 0;
-        let cost = self.core.params().cost_ns(history, input);
+        let whole = first && last;
+        let cost = self.core.params().cost_ns(Extent { history, input, whole });
         let slot = {
             let mut state = self.core.lock();
             state.items.push_back(Item::Pending);
@@ -557,7 +558,8 @@ impl Stream {
         let Some(joined) = self.inlet.join_when_needed(history, force)? else {
             return Ok(None);
         };
-        let Some(kit) = self.engine.kit(self.core.params(), history, input, 0, force)? else {
+        let extent = Extent { history, input, whole: first && last };
+        let Some(kit) = self.engine.kit(self.core.params(), extent, 0, force)? else {
             return Ok(None);
         };
         let window = self.inlet.window(&joined, history, first, last);

@@ -93,6 +93,8 @@ fn a_panic_that_is_dealt_with_is_silent() {
     assert!(!words.contains("panicked"), "{words}");
 }
 
+// Google's, where weft is built with it: src/ffi/libbrotli.rs.
+#[cfg(not(feature = "c-brotli"))]
 #[test]
 fn a_body_of_one_segment_is_the_plain_encoders() {
     use brotli::enc::BrotliEncoderParams;
@@ -128,6 +130,7 @@ fn a_body_of_one_segment_is_the_plain_encoders() {
 }
 
 /// The whole body in one call: at qualities 0 and 1 what it gives depends on the calls.
+#[cfg(not(feature = "c-brotli"))]
 fn plain(params: &brotli::enc::BrotliEncoderParams, body: &[u8]) -> Vec<u8> {
     use brotli::enc::encode::{BrotliEncoderOperation, BrotliEncoderStateStruct};
     let mut state = BrotliEncoderStateStruct::new(brotli::enc::StandardAlloc::default());
@@ -183,9 +186,13 @@ fn used_encoders_give_what_fresh_ones_give() {
             let (fresh, _) = run(&clean, options(), &body, &[mark, near], 1 << 20);
             assert!(dirty == fresh, "{kind:?} round {round}: level {level}, {len} bytes");
         }
-        // Each panic of brotli's costs one.
+        // Bodies of one segment may have another encoder; each panic of brotli's costs one.
+        let breeds = 1 + u64::from(kind == Kind::Brotli && cfg!(feature = "c-brotli"));
         let stats = used.stats();
-        assert!(stats.encoders_made <= 1 + stats.segments_again, "the test must reuse encoders");
+        assert!(
+            stats.encoders_made <= breeds + stats.segments_again,
+            "the test must reuse encoders"
+        );
     }
 }
 
@@ -308,7 +315,7 @@ fn closing_an_empty_last_segment_takes_no_encoder() {
             .expect("in bounds");
             let mut room = [0; 200];
             let window = Window::new(&[], 0, false, true);
-            let mut encoder = params.new_encoder().expect("encoder");
+            let mut encoder = params.new_encoder(false).expect("encoder");
             let range = encoder.encode(&params, &window, &mut room).expect("encodes");
             assert!(out[before..].starts_with(&room[range]), "{kind:?} {level}");
         }

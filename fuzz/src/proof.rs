@@ -49,7 +49,7 @@ fn encoded(kind: Kind) -> Vec<u8> {
     .expect("params");
     let mut out = vec![0; params.output_bound(BODY.len())];
     let window = Window::new(BODY, 0, true, true);
-    let range = params.new_encoder().expect("an encoder").encode(&params, &window, &mut out);
+    let range = params.new_encoder(true).expect("an encoder").encode(&params, &window, &mut out);
     let mut bytes = out[range.expect("encodes")].to_vec();
     let (trailer, len) = params.trailer(params.digest(BODY));
     bytes.extend(&trailer[..len]);

@@ -23,7 +23,7 @@ const MAPPED: usize = 128 << 10;
 const HUGE: usize = 8 << 20;
 
 /// A block that so many segments in a row had no use for is given back.
-const STALE: u32 = 16;
+pub const STALE: u32 = 16;
 
 /// Which blocks are cleared before they are handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,17 +117,19 @@ macro_rules! numbers {
     )*};
 }
 
-numbers!(u8, u16, u32, u64, i32, f32);
+numbers!(u8, u16, u32, u64, u128, i32, f32);
 
 impl<T: Element> Cell<T> {
-    fn bytes(&self) -> usize {
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
         match self {
             Cell::Heap(elements, _) => elements.len() * size_of::<T>(),
             Cell::Mapped(map, _) => map.len(),
         }
     }
 
-    fn room(&self) -> usize {
+    /// Elements that it has room for.
+    pub fn room(&self) -> usize {
         self.bytes() / size_of::<T>()
     }
 

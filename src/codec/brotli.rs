@@ -9,7 +9,8 @@
 //!   falls into a hash table of 32 MiB at 16 and below.
 //! - Qualities 0 and 1 take no history, and write no continuation: the header's bits are dropped
 //!   from a stream of their own. What they write refers to nothing but itself.
-//! - A body of one segment is what the plain encoder gives, byte for byte.
+//! - A body of one segment is what the plain encoder gives, byte for byte: Google's, in C
+//!   (`src/codec/whole.rs`), or the crate's where weft is built without it.
 //!
 //! **The crate panics** on some data at qualities 2 to 9 with history: a match that is cut to
 //! length 1 where history ends. The engine catches that and encodes the segment again without
@@ -17,7 +18,7 @@
 
 use super::blocks::{Blocks, Clear};
 use super::noise::is_noise;
-use super::{Bounds, Encoder, Fault, Params, Shape, WINDOW_LOG_LEAST, Window, ceil_log2};
+use super::{Bounds, Encoder, Extent, Fault, Params, Shape, WINDOW_LOG_LEAST, Window, ceil_log2};
 use crate::error::Status;
 use brotli::enc::backward_references::UnionHasher;
 use brotli::enc::encode::{
@@ -93,10 +94,10 @@ pub struct Tuning {
 
 /// What one segment is encoded with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Setting {
-    quality: i32,
-    window_log: u32,
-    size_hint: usize,
+pub(crate) struct Setting {
+    pub(crate) quality: i32,
+    pub(crate) window_log: u32,
+    pub(crate) size_hint: usize,
 }
 
 impl Tuning {
@@ -122,7 +123,7 @@ impl Tuning {
     }
 
     /// Everything that a segment is encoded with, from its bytes and its place.
-    fn setting(&self, window: &Window<'_>) -> Setting {
+    pub(crate) fn setting(&self, window: &Window<'_>) -> Setting {
         let (history, input) = (window.history(), window.input());
         let alone = window.first && window.last;
         let mut quality = self.quality_for(input.len(), alone);
@@ -146,7 +147,9 @@ impl Tuning {
 
     /// Bytes that the encoder takes for such a segment: the ring, the tables of the quality, and the
     /// commands and statistics of a block, as measured.
-    pub fn encoder_memory(&self, history: usize, input: usize) -> usize {
+    pub fn encoder_memory(&self, extent: Extent) -> usize {
+        let Extent { history, input, whole } = extent;
+        let whole = whole && cfg!(feature = "c-brotli");
         let quality = self.quality_for(input, history == 0);
         let log = ceil_log2((history + input) as u64 + WINDOW_GAP).max(17).min(self.window_log);
         let ring = if quality < 2 { 0 } else { (2 << log) + (1 << 18) };
@@ -159,6 +162,7 @@ impl Tuning {
             2 | 3 => (mib(1) * 3 / 4, 14, 2),
             4 => (if large { mib(5) } else { mib(1) }, 6, 13),
             5..=8 if log <= 16 => (mib(36), 6, 13),
+            9 if log <= 16 && whole => (mib(5) / 4, 6, 11),
             5 => (if large { mib(3) } else { mib(3) / 2 }, 6, 13),
             6 => (if large { mib(5) } else { mib(3) }, 6, 13),
             7 => (mib(9), 6, 13),
@@ -167,28 +171,40 @@ impl Tuning {
             10 => ((9 << log) + mib(1), 75, 14),
             _ => ((9 << log) + mib(1), 105, 20),
         };
-        (256 << 10) + ring + tables + input.min(256 << 10) * early + input * each
+        let rest = (256 << 10) + ring + input.min(256 << 10) * early + input * each;
+        // Google's encoder has the same tables and smaller lists.
+        let rest = if whole && quality >= 4 { rest * 2 / 3 } else { rest };
+        tables + rest
     }
 
     /// Nanoseconds, from the quality's speed on text (`cargo bench --bench cost`).
-    pub fn cost_ns(&self, history: usize, input: usize) -> u64 {
+    pub fn cost_ns(&self, extent: Extent) -> u64 {
+        let Extent { history, input, whole } = extent;
+        let quality = self.quality_for(input, history == 0);
         // Picoseconds for each byte of input, and of history to be loaded; nanoseconds to set up.
-        let (input_ps, history_ps, setup_ns): (u64, u64, u64) =
-            match self.quality_for(input, history == 0) {
-                0 => (5_000, 0, 6_000),
-                1 => (6_000, 0, 10_000),
-                2 => (9_000, 800, 15_000),
-                3 => (8_500, 800, 15_000),
-                4 => (10_500, 800, 16_000),
-                5 => (17_000, 3_000, 18_000),
-                6 => (22_000, 3_000, 18_000),
-                7 => (27_000, 5_000, 20_000),
-                8 => (33_000, 5_000, 22_000),
-                9 => (50_000, 8_000, 25_000),
-                10 => (500_000, 100_000, 800_000),
-                _ => (1_350_000, 150_000, 800_000),
-            };
-        setup_ns + (input as u64 * input_ps + history as u64 * history_ps) / 1_000
+        let (input_ps, history_ps, setup_ns): (u64, u64, u64) = match quality {
+            0 => (5_000, 0, 6_000),
+            1 => (6_000, 0, 10_000),
+            2 => (9_000, 800, 15_000),
+            3 => (8_500, 800, 15_000),
+            4 => (10_500, 800, 16_000),
+            5 => (17_000, 3_000, 18_000),
+            6 => (22_000, 3_000, 18_000),
+            7 => (27_000, 5_000, 20_000),
+            8 => (33_000, 5_000, 22_000),
+            9 => (50_000, 8_000, 25_000),
+            10 => (500_000, 100_000, 800_000),
+            _ => (1_350_000, 150_000, 800_000),
+        };
+        let cost = setup_ns + (input as u64 * input_ps + history as u64 * history_ps) / 1_000;
+        // What Google's encoder takes of that.
+        let percent = match quality {
+            _ if !whole || !cfg!(feature = "c-brotli") => 100,
+            ..=1 => 45,
+            9 => 50,
+            _ => 70,
+        };
+        cost * percent / 100
     }
 }
 
@@ -363,7 +379,7 @@ mod tests {
                 let mut encoder = BrotliEncoder::default();
                 let window = Window::new(&body, history, history == 0, false);
                 encoder.encode(&params, &window, &mut out).expect("encodes");
-                let (real, estimate) = (encoder.memory(), params.encoder_memory(history, input));
+                let (real, estimate) = (encoder.memory(), params.encoder_memory(window.extent()));
                 let what = format!("quality {level}, {history}+{input}: {real} of {estimate}");
                 assert!(real <= estimate, "{what}");
                 // Whether a tiny first segment is the whole body is not known when memory is taken.

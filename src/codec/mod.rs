@@ -5,6 +5,8 @@ pub mod brotli;
 pub mod deflate;
 pub mod noise;
 pub mod stored;
+#[cfg(feature = "c-brotli")]
+pub(crate) mod whole;
 #[allow(unsafe_code, reason = "libzstd is a C library")]
 pub mod zstd;
 
@@ -116,6 +118,24 @@ pub const WINDOW_LOG_MOST: u32 = 23;
 /// Smallest window that a stream declares. Below it blocks get so small that their headers count.
 pub const WINDOW_LOG_LEAST: u32 = 13;
 
+/// What is known of a segment before it is encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Bytes of history.
+    pub history: usize,
+    /// Bytes to encode.
+    pub input: usize,
+    /// It is the whole body.
+    pub whole: bool,
+}
+
+/// Encoders that can stand in for each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Breed {
+    kind: Kind,
+    whole: bool,
+}
+
 /// What a codec needs to know to settle its parameters.
 pub struct Request {
     /// The codec.
@@ -191,11 +211,11 @@ impl Params {
         }
     }
 
-    /// Bytes that an encoder takes for a segment of `input` bytes with so much history, at most.
-    pub fn encoder_memory(&self, history: usize, input: usize) -> usize {
+    /// Bytes that an encoder takes for such a segment, at most.
+    pub fn encoder_memory(&self, extent: Extent) -> usize {
         match self.detail {
-            Detail::Zstd(tuning) => tuning.encoder_memory(history, input),
-            Detail::Brotli(tuning) => tuning.encoder_memory(history, input),
+            Detail::Zstd(tuning) => tuning.encoder_memory(extent.history, extent.input),
+            Detail::Brotli(tuning) => tuning.encoder_memory(extent),
             Detail::Deflate(tuning) => tuning.encoder_memory(),
             Detail::Stored => 64,
         }
@@ -203,20 +223,32 @@ impl Params {
 
     /// Nanoseconds of CPU that a segment is thought to cost. Decides where it runs and in which
     /// order, never what it becomes.
-    pub fn cost_ns(&self, history: usize, input: usize) -> u64 {
+    pub fn cost_ns(&self, extent: Extent) -> u64 {
         match self.detail {
-            Detail::Zstd(tuning) => tuning.cost_ns(history, input),
-            Detail::Brotli(tuning) => tuning.cost_ns(history, input),
-            Detail::Deflate(tuning) => tuning.cost_ns(history, input),
-            Detail::Stored => 500 + input as u64 / 8,
+            Detail::Zstd(tuning) => tuning.cost_ns(extent.history, extent.input),
+            Detail::Brotli(tuning) => tuning.cost_ns(extent),
+            Detail::Deflate(tuning) => tuning.cost_ns(extent.history, extent.input),
+            Detail::Stored => 500 + extent.input as u64 / 8,
         }
     }
 
-    /// A fresh encoder that serves this stream, and any other of its codec.
-    pub fn new_encoder(&self) -> Result<Box<dyn Encoder>, Status> {
+    /// Which encoders serve a segment of this stream, that is the whole body or is not.
+    pub fn breed(&self, whole: bool) -> Breed {
+        let whole = whole && cfg!(feature = "c-brotli") && self.kind == Kind::Brotli;
+        Breed { kind: self.kind, whole }
+    }
+
+    /// A fresh encoder of that breed.
+    pub fn new_encoder(&self, whole: bool) -> Result<Box<dyn Encoder>, Status> {
+        let Breed { whole, .. } = self.breed(whole);
         match self.detail {
             Detail::Zstd(_) => Ok(Box::new(zstd::ZstdEncoder::new()?)),
-            Detail::Brotli(_) => Ok(Box::new(brotli::BrotliEncoder::default())),
+            #[cfg(feature = "c-brotli")]
+            Detail::Brotli(_) if whole => Ok(Box::new(whole::WholeEncoder::default())),
+            Detail::Brotli(_) => {
+                debug_assert!(!whole, "there is no other encoder");
+                Ok(Box::new(brotli::BrotliEncoder::default()))
+            }
             Detail::Deflate(_) => Ok(Box::new(deflate::DeflateEncoder::new())),
             Detail::Stored => Ok(Box::new(stored::StoredEncoder)),
         }
@@ -305,6 +337,12 @@ impl<'a> Window<'a> {
         Window { bytes, history, first, last }
     }
 
+    /// What was known of it before.
+    pub fn extent(&self) -> Extent {
+        let input = self.bytes.len() - self.history;
+        Extent { history: self.history, input, whole: self.first && self.last }
+    }
+
     /// The same segment, for an encoder that may refer to nothing.
     pub fn without_history(&self) -> Window<'a> {
         Window { bytes: self.input(), history: 0, ..*self }
@@ -330,7 +368,7 @@ pub struct Fault {
     pub text: String,
 }
 
-/// A thing that encodes segments, one after another, of any stream of its codec. What it gives
+/// A thing that encodes segments, one after another, of any stream of its breed. What it gives
 /// depends on its arguments only, however often it was used before.
 pub trait Encoder: Send {
     /// Encodes `window` into `out`, which has at least `output_bound` bytes, and says where in it

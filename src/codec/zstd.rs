@@ -423,7 +423,7 @@ mod tests {
                 let mut out = vec![0; output_bound(segment)];
                 let window = Window::new(&body, history, false, true);
                 encoder.encode(&params, &window, &mut out).expect("encodes");
-                let (real, estimate) = (encoder.memory(), params.encoder_memory(history, segment));
+                let (real, estimate) = (encoder.memory(), params.encoder_memory(window.extent()));
                 assert!(real <= estimate + 8192, "level {level}: {real} bytes, not {estimate}");
                 assert!(real * 2 > estimate || real < 1 << 20, "level {level}: {real}, {estimate}");
             }
