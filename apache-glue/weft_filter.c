@@ -459,7 +459,9 @@ static weft_ctx *decide(ap_filter_t *f, apr_bucket_brigade *bb)
     if (!r->header_only) {
         status = begin(r, bb, conf, codec, &stream);
         if (status != WEFT_OK) {
-            note(r, status == WEFT_E_LIMIT ? "off:limit" : "off:error");
+            note(r, status == WEFT_E_LIMIT      ? "off:memory"
+                    : status == WEFT_E_OVERLOAD ? "off:overload"
+                                                : "off:error");
             log_refused(r, status);
             return NULL;
         }

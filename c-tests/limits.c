@@ -227,7 +227,7 @@ static void overload(int with_level)
         what.overload_level = 1;
     for (int i = 0; i < 8; i++) {
         weft_status status = weft_stream_begin(engine, &what, &streams[i]);
-        if (status == WEFT_E_LIMIT) {
+        if (status == WEFT_E_OVERLOAD) {
             CHECK(!with_level);
             CHECK(streams[i] == NULL);
             refused++;

@@ -87,7 +87,7 @@
 // Memory for one of weft's own buffers could not be had.
 #define WEFT_E_NOMEM -3
 
-// The engine is at its memory or overload limit. Only `weft_stream_begin` answers this.
+// The engine is at its memory limit. Only `weft_stream_begin` answers this.
 #define WEFT_E_LIMIT -4
 
 // This build does not have that codec, or the system lacks what the option needs.
@@ -101,6 +101,9 @@
 
 // The engine is shut down, or the host discarded the tasks that would have run this stream.
 #define WEFT_E_SHUTDOWN -8
+
+// More work waits than `overload_ms` allows. Only `weft_stream_begin` answers this.
+#define WEFT_E_OVERLOAD -9
 
 // Zstandard, RFC 8878: content coding `zstd`, one frame, window of at most 8 MiB (RFC 9659).
 #define WEFT_ZSTD 1
@@ -212,7 +215,7 @@ typedef struct weft_engine_options {
   // `WEFT_RETAIN_ALL`, `WEFT_RETAIN_BOUNDED` (default) or `WEFT_RELEASE_ALL`.
   uint32_t retention;
   // Milliseconds of estimated work, queued per running task, above which a new stream gets its
-  // `overload_level`, or `WEFT_E_LIMIT`. 0: no limit. Default 2000.
+  // `overload_level`, or `WEFT_E_OVERLOAD`. 0: no limit. Default 2000.
   uint32_t overload_ms;
   // For `WEFT_RETAIN_BOUNDED`: bytes kept idle. Default 64 MiB.
   uint64_t retain_bytes;
@@ -220,7 +223,7 @@ typedef struct weft_engine_options {
   // `UINT32_MAX` (default): as many as `retention` allows. 0: none.
   uint32_t idle_encoders;
   // Milliseconds of estimated work, queued per running task, above which a new stream gets
-  // `WEFT_E_LIMIT` even if it has an `overload_level`. 0 (default): it always gets that level.
+  // `WEFT_E_OVERLOAD` even if it has an `overload_level`. 0 (default): it always gets that level.
   uint32_t overload_refuse_ms;
 } weft_engine_options;
 
@@ -339,7 +342,7 @@ typedef struct weft_stream_options {
   // Within `weft_level_bounds`, or `WEFT_LEVEL_DEFAULT`.
   int32_t level;
   // The level used where the engine is overloaded at begin, or `WEFT_LEVEL_NONE` (default): then
-  // begin answers `WEFT_E_LIMIT`.
+  // begin answers `WEFT_E_OVERLOAD`.
   int32_t overload_level;
   // Largest window, as a power of two: 10 to 23 for zstd, 10 to 24 for the others. 0 (default):
   // chosen from the history, the segments and the length. Small windows are raised to 8 KiB (for
@@ -538,7 +541,7 @@ void weft_queue_free(struct weft_queue *queue);
 void weft_stream_options_init(struct weft_stream_options *options);
 
 // Begins a body. A host begins before it changes a header of the response, so that it can send
-// the body as it is when this fails: `WEFT_E_LIMIT` above the memory or overload limit,
+// the body as it is when this fails: `WEFT_E_LIMIT` or `WEFT_E_OVERLOAD` above those limits,
 // `WEFT_E_SHUTDOWN`, `WEFT_E_UNSUPPORTED`, `WEFT_E_INVALID`, `WEFT_E_NOMEM`. The queue's thread.
 //
 // # Safety

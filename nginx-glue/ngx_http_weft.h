@@ -216,7 +216,6 @@ struct ngx_http_weft_engine_s {
     ngx_uint_t                  stale;
 
     time_t                      told;
-    uint64_t                    refused_overload;
     ngx_http_weft_published_t  *published;
 
     unsigned                    failed:1;

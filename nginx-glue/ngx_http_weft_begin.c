@@ -13,7 +13,6 @@ static int32_t ngx_http_weft_level_of(ngx_http_weft_ctx_t *ctx,
 static int32_t ngx_http_weft_level_variable(ngx_http_request_t *r,
     ngx_http_complex_value_t *cv, uint32_t codec, int32_t dflt);
 static uint32_t ngx_http_weft_window_log(size_t window);
-static ngx_uint_t ngx_http_weft_limit(ngx_http_weft_engine_t *e);
 
 
 /* what is left of a level when there is more work than can be done */
@@ -89,18 +88,13 @@ ngx_http_weft_begin(ngx_http_weft_ctx_t *ctx)
 
     rc = weft_stream_begin(e->engine, &options, &ctx->stream);
 
-    if (rc == WEFT_E_LIMIT) {
-        ctx->reason = ngx_http_weft_limit(e);
+    if (rc == WEFT_E_LIMIT && options.overload_level < level) {
 
-        if (ctx->reason == NGX_HTTP_WEFT_OFF_MEMORY
-            && options.overload_level < level)
-        {
-            /* encoders of low levels are small */
+        /* encoders of low levels are small */
 
-            options.level = options.overload_level;
+        options.level = options.overload_level;
 
-            rc = weft_stream_begin(e->engine, &options, &ctx->stream);
-        }
+        rc = weft_stream_begin(e->engine, &options, &ctx->stream);
     }
 
     if (rc == WEFT_OK) {
@@ -116,7 +110,17 @@ ngx_http_weft_begin(ngx_http_weft_ctx_t *ctx)
     ctx->stream = NULL;
     ctx->codec = 0;
 
-    if (rc != WEFT_E_LIMIT) {
+    switch (rc) {
+
+    case WEFT_E_LIMIT:
+        ctx->reason = NGX_HTTP_WEFT_OFF_MEMORY;
+        break;
+
+    case WEFT_E_OVERLOAD:
+        ctx->reason = NGX_HTTP_WEFT_OFF_OVERLOAD;
+        break;
+
+    default:
         ctx->reason = NGX_HTTP_WEFT_OFF_ERROR;
 
         ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
@@ -217,24 +221,4 @@ ngx_http_weft_window_log(size_t window)
     }
 
     return log;
-}
-
-
-/* weft says the same of both limits, but counts them apart */
-
-static ngx_uint_t
-ngx_http_weft_limit(ngx_http_weft_engine_t *e)
-{
-    weft_engine_info  info;
-
-    info.struct_size = sizeof(weft_engine_info);
-
-    if (weft_engine_stats(e->engine, &info) == WEFT_OK
-        && info.refused_overload != e->refused_overload)
-    {
-        e->refused_overload = info.refused_overload;
-        return NGX_HTTP_WEFT_OFF_OVERLOAD;
-    }
-
-    return NGX_HTTP_WEFT_OFF_MEMORY;
 }

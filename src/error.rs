@@ -35,8 +35,8 @@ statuses! {
     State = -2, c"call out of order, or in a child of fork";
     /// Memory could not be had.
     NoMemory = -3, c"out of memory";
-    /// The engine is at its memory or overload limit.
-    Limit = -4, c"engine at its memory or overload limit";
+    /// The engine is at its memory limit.
+    Limit = -4, c"engine at its memory limit";
     /// This build lacks the codec or feature.
     Unsupported = -5, c"not supported by this build";
     /// The compression library reported an error.
@@ -45,6 +45,8 @@ statuses! {
     Panic = -7, c"internal fault, caught";
     /// The engine is shut down.
     Shutdown = -8, c"engine shut down";
+    /// More work is queued than the engine may let wait.
+    Overload = -9, c"engine overloaded";
 }
 
 impl std::fmt::Display for Status {

@@ -133,7 +133,7 @@ impl Stream {
             }
             Admission::Overload | Admission::Refused => {
                 counters.refused_overload.add(1);
-                return Err(Status::Limit);
+                return Err(Status::Overload);
             }
             Admission::Memory => {
                 counters.refused_memory.add(1);

@@ -272,7 +272,7 @@ fn overload_is_refused_or_answered_with_another_level_at_begin() {
         let options = Options { level: Some(9), overload_level, ..bench.options() };
         Stream::begin(&bench.engine, options)
     };
-    assert_eq!(begin(None).err(), Some(Status::Limit));
+    assert_eq!(begin(None).err(), Some(Status::Overload));
     let lowered = begin(Some(1)).expect("begins at another level");
     assert_eq!(lowered.stats().level, 1);
     let stats = bench.engine.stats();
@@ -314,7 +314,7 @@ fn above_a_second_mark_another_level_does_not_help() {
         }
         assert!(lowered.len() < 20);
     };
-    assert_eq!(refused, Status::Limit);
+    assert_eq!(refused, Status::Overload);
     let stats = bench.engine.stats();
     assert_eq!((stats.refused_overload, stats.overload_lowered), (1, lowered.len() as u64));
     assert!(lowered.len() > 1);

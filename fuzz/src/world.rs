@@ -267,7 +267,7 @@ impl<'a> World<'a> {
         // SAFETY: NULL or a live engine, valid options, a live queue of this engine or none.
         match unsafe { Body::begin(self.engine.get(), &options, kind, queue) } {
             Ok(body) => *self.places[place].body.borrow_mut() = Some(body),
-            Err(WEFT_E_LIMIT) => {}
+            Err(WEFT_E_LIMIT | WEFT_E_OVERLOAD) => {}
             Err(WEFT_E_SHUTDOWN) => assert!(self.stopped.get(), "begin says shut down"),
             Err(status) => assert!(
                 status == WEFT_E_INVALID && self.engine.get().is_null(),

@@ -62,7 +62,7 @@ pub unsafe extern "C" fn weft_stream_options_init(options: *mut weft_stream_opti
 }
 
 /// Begins a body. A host begins before it changes a header of the response, so that it can send
-/// the body as it is when this fails: `WEFT_E_LIMIT` above the memory or overload limit,
+/// the body as it is when this fails: `WEFT_E_LIMIT` or `WEFT_E_OVERLOAD` above those limits,
 /// `WEFT_E_SHUTDOWN`, `WEFT_E_UNSUPPORTED`, `WEFT_E_INVALID`, `WEFT_E_NOMEM`. The queue's thread.
 ///
 /// # Safety

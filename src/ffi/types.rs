@@ -27,7 +27,7 @@ pub const WEFT_E_INVALID: i32 = -1;
 pub const WEFT_E_STATE: i32 = -2;
 /// Memory for one of weft's own buffers could not be had.
 pub const WEFT_E_NOMEM: i32 = -3;
-/// The engine is at its memory or overload limit. Only `weft_stream_begin` answers this.
+/// The engine is at its memory limit. Only `weft_stream_begin` answers this.
 pub const WEFT_E_LIMIT: i32 = -4;
 /// This build does not have that codec, or the system lacks what the option needs.
 pub const WEFT_E_UNSUPPORTED: i32 = -5;
@@ -37,6 +37,8 @@ pub const WEFT_E_CODEC: i32 = -6;
 pub const WEFT_E_PANIC: i32 = -7;
 /// The engine is shut down, or the host discarded the tasks that would have run this stream.
 pub const WEFT_E_SHUTDOWN: i32 = -8;
+/// More work waits than `overload_ms` allows. Only `weft_stream_begin` answers this.
+pub const WEFT_E_OVERLOAD: i32 = -9;
 
 /// Zstandard, RFC 8878: content coding `zstd`, one frame, window of at most 8 MiB (RFC 9659).
 pub const WEFT_ZSTD: u32 = 1;
@@ -126,7 +128,7 @@ pub struct weft_engine_options {
     /// `WEFT_RETAIN_ALL`, `WEFT_RETAIN_BOUNDED` (default) or `WEFT_RELEASE_ALL`.
     pub retention: u32,
     /// Milliseconds of estimated work, queued per running task, above which a new stream gets its
-    /// `overload_level`, or `WEFT_E_LIMIT`. 0: no limit. Default 2000.
+    /// `overload_level`, or `WEFT_E_OVERLOAD`. 0: no limit. Default 2000.
     pub overload_ms: u32,
     /// For `WEFT_RETAIN_BOUNDED`: bytes kept idle. Default 64 MiB.
     pub retain_bytes: u64,
@@ -134,7 +136,7 @@ pub struct weft_engine_options {
     /// `UINT32_MAX` (default): as many as `retention` allows. 0: none.
     pub idle_encoders: u32,
     /// Milliseconds of estimated work, queued per running task, above which a new stream gets
-    /// `WEFT_E_LIMIT` even if it has an `overload_level`. 0 (default): it always gets that level.
+    /// `WEFT_E_OVERLOAD` even if it has an `overload_level`. 0 (default): it always gets that level.
     pub overload_refuse_ms: u32,
 }
 
@@ -148,7 +150,7 @@ pub struct weft_stream_options {
     /// Within `weft_level_bounds`, or `WEFT_LEVEL_DEFAULT`.
     pub level: i32,
     /// The level used where the engine is overloaded at begin, or `WEFT_LEVEL_NONE` (default): then
-    /// begin answers `WEFT_E_LIMIT`.
+    /// begin answers `WEFT_E_OVERLOAD`.
     pub overload_level: i32,
     /// Largest window, as a power of two: 10 to 23 for zstd, 10 to 24 for the others. 0 (default):
     /// chosen from the history, the segments and the length. Small windows are raised to 8 KiB (for
@@ -351,6 +353,7 @@ const _: () = {
     assert!(WEFT_E_CODEC == Status::Codec.code());
     assert!(WEFT_E_PANIC == Status::Panic.code());
     assert!(WEFT_E_SHUTDOWN == Status::Shutdown.code());
+    assert!(WEFT_E_OVERLOAD == Status::Overload.code());
     assert!(WEFT_ZSTD == Kind::Zstd.to_c());
     assert!(WEFT_BROTLI == Kind::Brotli.to_c());
     assert!(WEFT_GZIP == Kind::Gzip.to_c());

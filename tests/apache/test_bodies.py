@@ -263,7 +263,7 @@ class Limit(ApacheCase):
         self.assertEqual(response.get("Content-Length"), str(len(PAGE)))
         self.assertEqual(response.get("Accept-Ranges"), "bytes")
         self.assert_varies(response)
-        self.assertEqual(self.logged("/page.html")[0], "off:limit")
+        self.assertEqual(self.logged("/page.html")[0], "off:memory")
 
 
 class OtherMpm:
