@@ -80,9 +80,10 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn settle(options: &Options, level: i32) -> Result<Plan, Status> {
         let shape = Params::shape(options.kind, level);
-        let segment = match options.segment_size {
-            0 => shape.segment,
-            given => given as usize,
+        let segment = match (options.segment_size, options.content_length) {
+            (0, Some(length)) if length <= shape.whole as u64 => shape.segment.max(length as usize),
+            (0, _) => shape.segment,
+            (given, _) => given as usize,
         };
         // As early as in the default shape, in proportion.
         let first = (segment as u64 * shape.first as u64 / shape.segment as u64) as usize;

@@ -13,6 +13,8 @@ mod script;
 use script::Script;
 use std::process::Command;
 use std::sync::Arc;
+#[cfg(feature = "c-deflate")]
+use std::time::Duration;
 use support::*;
 use weft::codec::{self, Kind, Params, Request, Window};
 use weft::engine::{Engine, Options as EngineOptions};
@@ -153,6 +155,32 @@ fn plain(params: &brotli::enc::BrotliEncoderParams, body: &[u8]) -> Vec<u8> {
     out
 }
 
+/// libdeflate takes whole bodies only, and is worth a longer segment.
+#[cfg(feature = "c-deflate")]
+#[test]
+fn a_gzip_body_of_known_length_is_one_segment_where_that_is_quick() {
+    for (level, len, segments) in [
+        (6, 1_500_000, 1),
+        (6, 2 << 20, 1),
+        (6, (2 << 20) + 1, 5),
+        (9, 1_500_000, 3),
+        (0, 600_000, 3),
+    ] {
+        let body = json(len, 5);
+        let engine = engine(2);
+        let known = Options { content_length: Some(len as u64), ..of(Kind::Gzip, level) };
+        let (bytes, _) = run(&engine, known, &body, &[], 64_000);
+        engine.shutdown(Duration::MAX);
+        let stats = engine.stats();
+        assert_eq!(stats.segments_inline + stats.segments_tasks, segments, "{len} at {level}");
+        assert!(decode(Kind::Gzip, &bytes).expect("decodes") == body);
+        // One that turns out longer than was said.
+        let wrong = Options { content_length: Some(1000), ..of(Kind::Gzip, level) };
+        let (bytes, _) = run(&keep(Retention::All), wrong, &body, &[], 64_000);
+        assert!(decode(Kind::Gzip, &bytes).expect("decodes") == body);
+    }
+}
+
 #[test]
 fn used_encoders_give_what_fresh_ones_give() {
     for kind in [Kind::Brotli, Kind::Gzip, Kind::Zlib] {
@@ -187,7 +215,11 @@ fn used_encoders_give_what_fresh_ones_give() {
             assert!(dirty == fresh, "{kind:?} round {round}: level {level}, {len} bytes");
         }
         // Bodies of one segment may have another encoder; each panic of brotli's costs one.
-        let breeds = 1 + u64::from(kind == Kind::Brotli && cfg!(feature = "c-brotli"));
+        let two = match kind {
+            Kind::Brotli => cfg!(feature = "c-brotli"),
+            _ => cfg!(feature = "c-deflate"),
+        };
+        let breeds = 1 + u64::from(two);
         let stats = used.stats();
         assert!(
             stats.encoders_made <= breeds + stats.segments_again,

@@ -65,10 +65,10 @@ fn least_window(quality: i32) -> u32 {
 pub fn shape(quality: i32) -> Shape {
     let kib = |count: usize| count << 10;
     match quality {
-        ..=1 => Shape { segment: kib(1024), first: kib(512), history: 0 },
-        2..=4 => Shape { segment: kib(2560), first: kib(512), history: kib(1024) },
-        5..=9 => Shape { segment: kib(2560), first: kib(256), history: kib(2048) },
-        _ => Shape { segment: kib(2560), first: kib(128), history: kib(2048) },
+        ..=1 => Shape::new(kib(1024), kib(512), 0),
+        2..=4 => Shape::new(kib(2560), kib(512), kib(1024)),
+        5..=9 => Shape::new(kib(2560), kib(256), kib(2048)),
+        _ => Shape::new(kib(2560), kib(128), kib(2048)),
     }
 }
 

@@ -13,7 +13,7 @@
 //!   segment behind it.
 
 use super::noise::is_noise;
-use super::{Bounds, Digest, Encoder, Fault, Params, Shape, TRAILER_MOST, Window};
+use super::{Bounds, Digest, Encoder, Extent, Fault, Params, Shape, TRAILER_MOST, Window};
 use crate::error::Status;
 use std::ops::Range;
 use zlib_rs::adler32::{adler32, adler32_combine};
@@ -87,19 +87,26 @@ pub fn bounds() -> Bounds {
     Bounds { min: 0, max: 9, default: 6 }
 }
 
+/// The longest body that libdeflate is given; without it there is no reason for more than a segment.
+fn whole(most: usize) -> usize {
+    if cfg!(feature = "c-deflate") { most } else { 0 }
+}
+
 /// Segments and history. Nothing reaches back further than the window.
 pub fn shape(level: i32) -> Shape {
     let kib = |count: usize| count << 10;
     match level {
-        0 => Shape { segment: kib(256), first: kib(256), history: 0 },
-        _ => Shape { segment: kib(512), first: kib(128), history: kib(32) },
+        0 => Shape::new(kib(256), kib(256), 0),
+        // One segment is libdeflate's, and better than several: 40 ms at most.
+        1..=7 => Shape { whole: whole(kib(2048)), ..Shape::new(kib(512), kib(128), kib(32)) },
+        _ => Shape { whole: whole(kib(1024)), ..Shape::new(kib(512), kib(128), kib(32)) },
     }
 }
 
-/// Worst case of a segment: stored in blocks of at least 16 KiB with 5 bytes each in front; then the
-/// flush, header or final block.
+/// Worst case of a segment: stored in blocks of at least 5,000 bytes with 5 bytes each in front; then
+/// the flush, header or final block.
 pub fn output_bound(input: usize) -> usize {
-    input + input / 1024 + 64
+    input + input / 1000 + 64
 }
 
 /// The parameters of a stream.
@@ -116,7 +123,8 @@ impl Tuning {
         Tuning { level, framing }
     }
 
-    fn level_for(&self, input: &[u8]) -> i32 {
+    /// The level used for such bytes.
+    pub(crate) fn level_for(&self, input: &[u8]) -> i32 {
         match self.level {
             1 => 2,
             level if level > 2 && is_noise(input) => 2,
@@ -124,15 +132,34 @@ impl Tuning {
         }
     }
 
+    /// Whether bodies of one segment have encoders of their own. The crate is quicker where nothing is
+    /// to be found.
+    pub(crate) fn whole_apart(&self) -> bool {
+        cfg!(feature = "c-deflate") && self.level > 0
+    }
+
     /// Bytes of an encoder.
-    pub fn encoder_memory(&self) -> usize {
-        MEMORY
+    pub fn encoder_memory(&self, whole: bool) -> usize {
+        match whole {
+            #[cfg(feature = "c-deflate")]
+            true if self.whole_apart() => super::whole_deflate::MEMORY,
+            _ => MEMORY,
+        }
     }
 
     /// Nanoseconds, from the level's speed on text (`cargo bench --bench cost`).
-    pub fn cost_ns(&self, history: usize, input: usize) -> u64 {
+    pub fn cost_ns(&self, extent: Extent) -> u64 {
+        let Extent { history, input, whole } = extent;
         // Picoseconds for each byte of input, and of history to be loaded, which is done twice.
+        let whole = whole && self.whole_apart();
         let (input_ps, history_ps, setup_ns): (u64, u64, u64) = match self.level {
+            1 | 2 if whole => (3_900, 0, 6_500),
+            3 if whole => (4_600, 0, 6_500),
+            4 if whole => (5_300, 0, 6_500),
+            5 if whole => (6_300, 0, 6_500),
+            6 if whole => (8_500, 0, 6_500),
+            7 if whole => (13_500, 0, 6_500),
+            8.. if whole => (25_000, 0, 6_500),
             0 => (40, 0, 2_000),
             1 | 2 => (3_900, 1_700, 7_000),
             3 => (5_500, 1_700, 7_000),
@@ -204,12 +231,7 @@ impl Encoder for DeflateEncoder {
         let super::Detail::Deflate(tuning) = &params.detail else {
             return Err(Fault { status: Status::Invalid, text: "not a deflate stream".into() });
         };
-        let mut end = 0;
-        if window.first {
-            let (header, len) = header(tuning);
-            out[..len].copy_from_slice(&header[..len]);
-            end = len;
-        }
+        let mut end = if window.first { write_header(tuning, out) } else { 0 };
         let input = window.input();
         if input.is_empty() {
             if window.last {
@@ -235,6 +257,13 @@ impl Encoder for DeflateEncoder {
     fn memory(&self) -> usize {
         MEMORY
     }
+}
+
+/// What stands in front of the first segment; its length.
+pub(crate) fn write_header(tuning: &Tuning, out: &mut [u8]) -> usize {
+    let (header, len) = header(tuning);
+    out[..len].copy_from_slice(&header[..len]);
+    len
 }
 
 fn header(tuning: &Tuning) -> ([u8; 10], usize) {

@@ -7,6 +7,8 @@ pub mod noise;
 pub mod stored;
 #[cfg(feature = "c-brotli")]
 pub(crate) mod whole;
+#[cfg(feature = "c-deflate")]
+pub(crate) mod whole_deflate;
 #[allow(unsafe_code, reason = "libzstd is a C library")]
 pub mod zstd;
 
@@ -88,6 +90,15 @@ pub struct Shape {
     pub first: usize,
     /// Bytes of history.
     pub history: usize,
+    /// A body of known length of at most so many bytes is one segment, whatever the above says.
+    pub whole: usize,
+}
+
+impl Shape {
+    /// Cut in full segments of so many bytes, the first of which may be shorter.
+    pub const fn new(segment: usize, first: usize, history: usize) -> Shape {
+        Shape { segment, first, history, whole: segment }
+    }
 }
 
 /// A stream's settings as its codec wants them: made once at begin, the same for every segment, so
@@ -197,7 +208,7 @@ impl Params {
             Kind::Zstd => zstd::shape(level),
             Kind::Brotli => brotli::shape(level),
             Kind::Gzip | Kind::Deflate | Kind::Zlib => deflate::shape(level),
-            Kind::Stored => Shape { segment: 1 << 20, first: 1 << 17, history: 256 << 10 },
+            Kind::Stored => Shape::new(1 << 20, 1 << 17, 256 << 10),
         }
     }
 
@@ -216,7 +227,7 @@ impl Params {
         match self.detail {
             Detail::Zstd(tuning) => tuning.encoder_memory(extent.history, extent.input),
             Detail::Brotli(tuning) => tuning.encoder_memory(extent),
-            Detail::Deflate(tuning) => tuning.encoder_memory(),
+            Detail::Deflate(tuning) => tuning.encoder_memory(extent.whole),
             Detail::Stored => 64,
         }
     }
@@ -227,27 +238,34 @@ impl Params {
         match self.detail {
             Detail::Zstd(tuning) => tuning.cost_ns(extent.history, extent.input),
             Detail::Brotli(tuning) => tuning.cost_ns(extent),
-            Detail::Deflate(tuning) => tuning.cost_ns(extent.history, extent.input),
+            Detail::Deflate(tuning) => tuning.cost_ns(extent),
             Detail::Stored => 500 + extent.input as u64 / 8,
         }
     }
 
     /// Which encoders serve a segment of this stream, that is the whole body or is not.
     pub fn breed(&self, whole: bool) -> Breed {
-        let whole = whole && cfg!(feature = "c-brotli") && self.kind == Kind::Brotli;
+        let apart = match &self.detail {
+            Detail::Brotli(_) => cfg!(feature = "c-brotli"),
+            Detail::Deflate(tuning) => tuning.whole_apart(),
+            Detail::Zstd(_) | Detail::Stored => false,
+        };
+        let whole = whole && apart;
         Breed { kind: self.kind, whole }
     }
 
     /// A fresh encoder of that breed.
     pub fn new_encoder(&self, whole: bool) -> Result<Box<dyn Encoder>, Status> {
+        #[allow(unused_variables, reason = "where weft is built without C encoders")]
         let Breed { whole, .. } = self.breed(whole);
         match self.detail {
             Detail::Zstd(_) => Ok(Box::new(zstd::ZstdEncoder::new()?)),
             #[cfg(feature = "c-brotli")]
             Detail::Brotli(_) if whole => Ok(Box::new(whole::WholeEncoder::default())),
-            Detail::Brotli(_) => {
-                debug_assert!(!whole, "there is no other encoder");
-                Ok(Box::new(brotli::BrotliEncoder::default()))
+            Detail::Brotli(_) => Ok(Box::new(brotli::BrotliEncoder::default())),
+            #[cfg(feature = "c-deflate")]
+            Detail::Deflate(_) if whole => {
+                Ok(Box::new(whole_deflate::WholeDeflateEncoder::default()))
             }
             Detail::Deflate(_) => Ok(Box::new(deflate::DeflateEncoder::new())),
             Detail::Stored => Ok(Box::new(stored::StoredEncoder)),

@@ -59,11 +59,11 @@ pub fn bounds() -> Bounds {
 pub fn shape(level: i32) -> Shape {
     let kib = |count: usize| count << 10;
     match level {
-        ..=4 => Shape { segment: kib(2048), first: kib(512), history: kib(512) },
-        5..=8 => Shape { segment: kib(2560), first: kib(512), history: kib(768) },
-        9..=12 => Shape { segment: kib(2560), first: kib(512), history: kib(1280) },
-        13..=15 => Shape { segment: kib(3072), first: kib(256), history: kib(768) },
-        _ => Shape { segment: kib(3072), first: kib(128), history: kib(1536) },
+        ..=4 => Shape::new(kib(2048), kib(512), kib(512)),
+        5..=8 => Shape::new(kib(2560), kib(512), kib(768)),
+        9..=12 => Shape::new(kib(2560), kib(512), kib(1280)),
+        13..=15 => Shape::new(kib(3072), kib(256), kib(768)),
+        _ => Shape::new(kib(3072), kib(128), kib(1536)),
     }
 }
 
