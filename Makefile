@@ -46,6 +46,7 @@ help:
 	@echo 'make test             all tests; SUITES="rust symbols .." for some'
 	@echo 'make check            formatting, lints, header, symbols, licences; check-NAME for one'
 	@echo 'make fuzz             each fuzz target for T=60 seconds; FUZZ="zstd calls .." for some'
+	@echo 'make soak             a mixed load on nginx under sanitizers, for T=600 seconds'
 	@echo 'make install          to PREFIX (/usr/local), LIBDIR, INCLUDEDIR, under DESTDIR; also uninstall'
 	@echo 'make nginx-module     the module for the nginx installed, or NGINX_SRC=DIR'
 	@echo 'make test-nginx-versions  tests/nginx on every nginx; VERSIONS="1.28 static .." for some'
@@ -153,6 +154,17 @@ FUZZ ?=
 fuzz:
 	@tools/install-packages rust build fuzz
 	@tools/fuzz --seconds $(T) $(FUZZ)
+
+# A mixed load on the sanitized nginx; SEED=N for the one of before.
+SEED ?=
+.PHONY: soak
+soak: SECONDS = $(if $(filter file,$(origin T)),600,$(T))
+soak:
+	@tools/install-packages rust build nginx test
+	@tools/need libssl-dev libpcre2-dev zlib1g-dev
+	@$(MAKE) --no-print-directory all stage
+	@COMMAND='tests/nginx/soak --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))' \
+	    tools/test-nginx-versions sanitized
 
 # ---- benchmarks
 

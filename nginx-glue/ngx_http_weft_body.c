@@ -461,6 +461,16 @@ ngx_http_weft_ready(void *user)
 
         c->error = 1;
 
+        /*
+         * The cleanup of an upstream finalizes the request, too: without a
+         * count of its own for that it would be freed in the middle of this,
+         * so nginx itself counts when it ends a request from outside.  With
+         * c->error set it ends by being terminated, behind a post_action too,
+         * and that does not ask for the count.
+         */
+
+        r->main->count++;
+
         ngx_http_finalize_request(r, NGX_ERROR);
         ngx_http_run_posted_requests(c);
         return;

@@ -1,9 +1,11 @@
 """Clients: keep-alive, pipelining, slow readers, those that go away."""
 
+import json
+import os
 import random
 import time
 
-from harness import clients, coding
+from harness import clients, coding, http2
 from harness.case import FULL, NginxCase, body
 from harness.nginx import is_quiet, memory, memory_bound, slowness
 from test_choice import path
@@ -208,3 +210,59 @@ class Clients(NginxCase):
                 if int(fields[1].split(":")[1], 16) == self.port and fields[3] in ("01", "08"):
                     count += 1
         return count
+
+
+class GoneWhileProxied(NginxCase):
+    """nginx does not look whether the client is there; the write that fails is the one of on_ready."""
+
+    upstream = tls = True
+    server = """
+        weft zstd;
+        weft_level zstd=19;
+        proxy_http_version 1.1;
+        proxy_ignore_client_abort on;
+        location = /status { weft off; weft_status; }
+        location = /after { return 204; }
+        location /up/ { proxy_pass http://%UP%/; }
+        location /unbuffered/ { proxy_buffering off; proxy_pass http://%UP%/; }
+        location /posts/ { post_action /after; proxy_pass http://%UP%/; }
+    """
+
+    def test_a_request_whose_write_fails_in_on_ready_is_ended_once(self):
+        query = path("chunked", n=600000, kind="script", type="text/html")
+        sockets = None
+        for turn in range(10):
+            for where in ("/up", "/unbuffered", "/posts"):
+                with self.connect() as connection:
+                    connection.send(where + query)
+                    time.sleep(0.02 * (turn % 3))
+                    connection.reset()
+            if turn == 0:
+                self.assertTrue(self.settles(), "streams are left")
+                sockets = self.sockets()
+        self.assertTrue(self.settles(), "streams are left")
+        # Those to the upstream are closed; none of the clients' is left.
+        self.assertLessEqual(self.sockets(), sockets + 3)
+
+    def test_the_same_of_http2(self):
+        query = path("chunked", n=600000, kind="script", type="text/html")
+        for turn in range(6):
+            with http2.Connection(self.nginx.ports[1]) as connection:
+                for where in ("/up", "/unbuffered", "/posts", "/up"):
+                    stream = connection.request(where + query)
+                connection.step_for(0.02 * turn)
+                connection.cancel(stream)
+        self.assertTrue(self.settles(), "streams are left")
+
+    def sockets(self):
+        return len(os.listdir(f"/proc/{self.nginx.worker}/fd"))
+
+    def settles(self, seconds=20):
+        until = time.monotonic() + seconds * slowness()
+        while time.monotonic() < until:
+            figures = json.loads(self.get("/status", None).body)
+            if figures["engine"]["streams_live"] == 0:
+                time.sleep(0.2)
+                return True
+            time.sleep(0.1)
+        return False
