@@ -370,7 +370,11 @@ def run(seconds, seed, clients=4, every=10.0, say=print):
         due, told = time.monotonic() + every, time.monotonic()
         while time.monotonic() < until and sum(len(thread.faults) for thread in threads) < 20:
             time.sleep(0.5)
-            growth.take(worker)
+            try:
+                growth.take(worker)
+            except FileNotFoundError:
+                faults.append("the worker that is not reloaded has died")
+                break
             if time.monotonic() >= due:
                 old += restless.nginx.workers()
                 restless.nginx.reload(30)
@@ -386,11 +390,12 @@ def run(seconds, seed, clients=4, every=10.0, say=print):
         faults += [fault for thread in threads for fault in thread.faults]
         if steady.nginx.workers() != [worker]:
             faults.append("the worker that was not reloaded was replaced")
+        figures = {}
         for where in (steady, restless):
             try:
                 figures = settled(where)
-            except Fault as error:
-                faults.append(str(error))
+            except (Fault, OSError, EOFError, http1.HttpError) as error:
+                faults.append(f"after the load: {error!r}")
         if not restless.nginx.wait_gone(old, 60):
             faults.append("old workers are still there a minute after the last client")
         text, fault = growth.verdict()
