@@ -20,12 +20,15 @@ static ngx_int_t ngx_http_weft_choose(ngx_http_request_t *r,
 static ngx_uint_t ngx_http_weft_stock_gzip(ngx_http_request_t *r);
 static ngx_int_t ngx_http_weft_header_filter(ngx_http_request_t *r);
 
+static ngx_int_t ngx_http_weft_preconfigure(ngx_conf_t *cf);
+static ngx_command_t *ngx_http_weft_same(ngx_module_t *module,
+    ngx_command_t *own);
 static void ngx_http_weft_find_gzip(ngx_conf_t *cf);
 static ngx_int_t ngx_http_weft_filter_init(ngx_conf_t *cf);
 
 
 static ngx_http_module_t  ngx_http_weft_filter_module_ctx = {
-    ngx_http_weft_add_variables,           /* preconfiguration */
+    ngx_http_weft_preconfigure,            /* preconfiguration */
     ngx_http_weft_filter_init,             /* postconfiguration */
 
     ngx_http_weft_create_main_conf,        /* create main configuration */
@@ -393,6 +396,70 @@ ngx_http_weft_stock_gzip(ngx_http_request_t *r)
     return 0;
 
 #endif
+}
+
+
+/*
+ * A directive of two modules goes to the one that is loaded first, and a
+ * variable of both is refused in words that do not say what to do.
+ */
+
+static ngx_int_t
+ngx_http_weft_preconfigure(ngx_conf_t *cf)
+{
+    ngx_uint_t      i;
+    ngx_module_t   *module;
+    ngx_command_t  *cmd;
+
+    for (i = 0; cf->cycle->modules[i]; i++) {
+        module = cf->cycle->modules[i];
+
+        if (module->type != NGX_HTTP_MODULE
+            || module->commands == ngx_http_weft_filter_module.commands
+            || module->commands == ngx_http_weft_static_module.commands)
+        {
+            continue;
+        }
+
+        cmd = ngx_http_weft_same(module, ngx_http_weft_filter_module.commands);
+
+        if (cmd == NULL) {
+            cmd = ngx_http_weft_same(module,
+                                     ngx_http_weft_static_module.commands);
+        }
+
+        if (cmd) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "weft takes the place of the module \"%s\", "
+                               "which has the directive \"%V\", too: "
+                               "take out its \"load_module\"",
+                               module->name, &cmd->name);
+            return NGX_ERROR;
+        }
+    }
+
+    return ngx_http_weft_add_variables(cf);
+}
+
+
+static ngx_command_t *
+ngx_http_weft_same(ngx_module_t *module, ngx_command_t *own)
+{
+    ngx_command_t  *cmd, *ours;
+
+    for (cmd = module->commands; cmd && cmd->name.len; cmd++) {
+
+        for (ours = own; ours->name.len; ours++) {
+
+            if (ours->name.len == cmd->name.len
+                && ngx_strcmp(ours->name.data, cmd->name.data) == 0)
+            {
+                return cmd;
+            }
+        }
+    }
+
+    return NULL;
 }
 
 
