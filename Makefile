@@ -8,6 +8,7 @@ SHELL := /bin/sh
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
+MANDIR ?= $(PREFIX)/share/man
 DESTDIR ?=
 INSTALL ?= install
 CC ?= cc
@@ -29,6 +30,7 @@ SONAME := libweft.so.$(MAJOR)
 SHARED := libweft.so.$(VERSION)
 LIBS := $(OUT)/libweft.a $(OUT)/$(SHARED)
 STAGE := $(CURDIR)/target/stage
+MAN := $(notdir $(wildcard man/*.[1-9]))
 
 SOURCES := Cargo.toml Cargo.lock build.rs $(shell find src -name '*.rs')
 
@@ -38,6 +40,7 @@ all: $(LIBS) $(OUT)/$(SONAME) $(OUT)/libweft.so
 # nginx-module, apache-module and run. Included behind `all`, which stays what a bare `make` does.
 include nginx-glue/module.mk
 include apache-glue/module.mk
+include packaging/module.mk
 
 .PHONY: help
 help:
@@ -47,10 +50,12 @@ help:
 	@echo 'make check            formatting, lints, header, symbols, licences; check-NAME for one'
 	@echo 'make fuzz             each fuzz target for T=60 seconds; FUZZ="zstd calls .." for some'
 	@echo 'make soak             a mixed load on nginx under sanitizers, for T=600 seconds'
-	@echo 'make install          to PREFIX (/usr/local), LIBDIR, INCLUDEDIR, under DESTDIR; also uninstall'
+	@echo 'make install          to PREFIX (/usr/local), LIBDIR, INCLUDEDIR, MANDIR, under DESTDIR; also uninstall'
 	@echo 'make nginx-module     the module for the nginx installed, or NGINX_SRC=DIR'
 	@echo 'make test-nginx-versions  tests/nginx on every nginx; VERSIONS="1.28 static .." for some'
 	@echo 'make apache-module    the module for the Apache of apxs; make run-apache shows it'
+	@echo 'make deb              Debian packages, in target/deb; make rpm: of the library, in target/rpm'
+	@echo 'make test-packages    they install, serve, upgrade and purge in a clean Debian 12; as root'
 	@echo 'make header           include/weft.h from src/ffi'
 	@echo 'make bench            weft beside its peers, target/bench/report.html; BENCH="latency size" for some, QUICK=1'
 	@echo 'make bench-docs       docs/benchmarks.md from the last run'
@@ -114,18 +119,23 @@ install: $(LIBS)
 	    -e 's|@INCLUDEDIR@|$(call under_prefix,$(INCLUDEDIR))|' \
 	    weft.pc.in >'$(DESTDIR)$(LIBDIR)/pkgconfig/weft.pc'
 	chmod 644 '$(DESTDIR)$(LIBDIR)/pkgconfig/weft.pc'
+	for page in $(MAN); do \
+	    $(INSTALL) -d '$(DESTDIR)$(MANDIR)'/man$${page##*.} && \
+	    $(INSTALL) -m 644 man/$$page '$(DESTDIR)$(MANDIR)'/man$${page##*.}/$$page || exit; \
+	done
 
 .PHONY: uninstall
 uninstall:
 	rm -f '$(DESTDIR)$(INCLUDEDIR)/weft.h' '$(DESTDIR)$(LIBDIR)/pkgconfig/weft.pc' \
 	    '$(DESTDIR)$(LIBDIR)/libweft.a' '$(DESTDIR)$(LIBDIR)/libweft.so' \
 	    '$(DESTDIR)$(LIBDIR)/$(SONAME)' '$(DESTDIR)$(LIBDIR)/$(SHARED)'
+	for page in $(MAN); do rm -f '$(DESTDIR)$(MANDIR)'/man$${page##*.}/$$page; done
 
 # An installed copy for the tests.
 .PHONY: stage
 stage:
 	@$(MAKE) --no-print-directory --silent install PREFIX='$(STAGE)' LIBDIR='$(STAGE)/lib' \
-	    INCLUDEDIR='$(STAGE)/include' DESTDIR=
+	    INCLUDEDIR='$(STAGE)/include' MANDIR='$(STAGE)/share/man' DESTDIR=
 
 # ---- checks and tests
 
