@@ -22,12 +22,14 @@ APLOG_USE_MODULE(weft);
 /* Threads by default, where there are as many processors. */
 #define THREADS         4
 #define THREADS_MOST    1024
+#define NICE_MOST       19
 
 #define BYTYPE          "BYTYPE:WEFT"
 
 /* The server's. Negative: not said. */
 typedef struct {
     int threads;
+    int nice;
     int retention;
     int overload_ms;
     apr_off_t retain_bytes;
@@ -93,6 +95,7 @@ static void *create_server_conf(apr_pool_t *p, server_rec *s)
     weft_server_conf *conf = apr_palloc(p, sizeof(*conf));
 
     conf->threads = -1;
+    conf->nice = -1;
     conf->retention = -1;
     conf->overload_ms = -1;
     conf->retain_bytes = -1;
@@ -272,6 +275,24 @@ static const char *set_threads(cmd_parms *cmd, void *dummy, const char *arg)
     return NULL;
 }
 
+static const char *set_nice(cmd_parms *cmd, void *dummy, const char *arg)
+{
+    weft_server_conf *conf;
+    const char *wrong = server_conf(cmd, &conf);
+    apr_int64_t number;
+    char *end;
+
+    if (wrong) {
+        return wrong;
+    }
+    if (!parse_number(arg, NICE_MOST, &number, &end) || *end) {
+        return apr_psprintf(cmd->pool, "WeftNice is a number from 0 to %d, "
+                            "not \"%s\"", NICE_MOST, arg);
+    }
+    conf->nice = (int)number;
+    return NULL;
+}
+
 static const char *set_max_memory(cmd_parms *cmd, void *dummy,
                                   const char *arg)
 {
@@ -341,6 +362,8 @@ static const command_rec commands[] = {
                   "the least Content-Length that is coded"),
     AP_INIT_TAKE1("WeftThreads", set_threads, NULL, RSRC_CONF,
                   "threads of a child that compress, 0 for the request's"),
+    AP_INIT_TAKE1("WeftNice", set_nice, NULL, RSRC_CONF,
+                  "steps by which their priority is below the server's"),
     AP_INIT_TAKE1("WeftMaxMemory", set_max_memory, NULL, RSRC_CONF,
                   "bytes of a child above which responses are not coded"),
     AP_INIT_TAKE12("WeftRetention", set_retention, NULL, RSRC_CONF,
@@ -393,6 +416,9 @@ static void child_init(apr_pool_t *pchild, server_rec *s)
     else {
         options.threads = conf->threads >= 0 ? conf->threads
                                              : default_threads();
+    }
+    if (conf->nice >= 0) {
+        options.thread_nice = conf->nice;
     }
     if (conf->max_memory >= 0) {
         options.max_memory = conf->max_memory;

@@ -20,7 +20,7 @@ static void layout(void)
     CHECK_EQ(offsetof(weft_executor, post), 16);
     CHECK_EQ(offsetof(weft_executor, release), 24);
 
-    CHECK_EQ(sizeof(weft_engine_options), 56);
+    CHECK_EQ(sizeof(weft_engine_options), 64);
     CHECK_EQ(offsetof(weft_engine_options, executor), 8);
     CHECK_EQ(offsetof(weft_engine_options, threads), 16);
     CHECK_EQ(offsetof(weft_engine_options, max_running), 20);
@@ -30,6 +30,8 @@ static void layout(void)
     CHECK_EQ(offsetof(weft_engine_options, retain_bytes), 40);
     CHECK_EQ(offsetof(weft_engine_options, idle_encoders), 48);
     CHECK_EQ(offsetof(weft_engine_options, overload_refuse_ms), 52);
+    CHECK_EQ(offsetof(weft_engine_options, thread_nice), 56);
+    CHECK_EQ(offsetof(weft_engine_options, reserved), 60);
 
     CHECK_EQ(sizeof(weft_stream_options), 96);
     CHECK_EQ(offsetof(weft_stream_options, codec), 8);

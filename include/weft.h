@@ -225,6 +225,12 @@ typedef struct weft_engine_options {
   // Milliseconds of estimated work, queued per running task, above which a new stream gets
   // `WEFT_E_OVERLOAD` even if it has an `overload_level`. 0 (default): it always gets that level.
   uint32_t overload_refuse_ms;
+  // How much lower the priority of weft's own threads is than the process's, in steps of nice(2), 0
+  // to 19: on a busy machine the host's event loop comes first. Default 0. Where the system refuses,
+  // or has one priority for all threads of a process, nothing changes.
+  uint32_t thread_nice;
+  // 0.
+  uint32_t reserved;
 } weft_engine_options;
 
 // What an engine has done and holds. Fill `struct_size`, then call `weft_engine_stats`.

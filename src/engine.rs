@@ -38,6 +38,7 @@ pub struct Options {
     pub overload_ms: u32,
     pub idle_encoders: u32,
     pub overload_refuse_ms: u32,
+    pub thread_nice: u32,
 }
 
 impl Default for Options {
@@ -51,9 +52,13 @@ impl Default for Options {
             overload_ms: 2000,
             idle_encoders: u32::MAX,
             overload_refuse_ms: 0,
+            thread_nice: 0,
         }
     }
 }
+
+/// The lowest priority of Linux is so many steps below the usual one.
+const NICE_MOST: u32 = 19;
 
 /// More threads than any machine gains from are a mistake in the options.
 pub const THREADS_MOST: u32 = 1024;
@@ -116,12 +121,12 @@ impl Engine {
         let (executor, threads): (Option<Box<dyn Executor>>, u32) = match options.workers {
             Workers::Inline | Workers::Threads(0) => (None, 1),
             Workers::Threads(count) if count <= THREADS_MOST => {
-                (Some(Box::new(Threads::new(count as usize))), count)
+                (Some(Box::new(Threads::new(count as usize, options.thread_nice))), count)
             }
             Workers::Threads(_) => return Err(Status::Invalid),
             Workers::Host(executor) => (Some(executor), 1),
         };
-        if options.max_running > THREADS_MOST {
+        if options.max_running > THREADS_MOST || options.thread_nice > NICE_MOST {
             return Err(Status::Invalid);
         }
         let max_running = if options.max_running == 0 { threads } else { options.max_running };

@@ -16,6 +16,7 @@ use threadpool::ThreadPool;
 /// Own threads.
 pub struct Threads {
     count: usize,
+    nice: u32,
     pool: Mutex<State>,
     alive: Arc<Alive>,
 }
@@ -48,9 +49,9 @@ thread_local! {
 }
 
 impl Threads {
-    /// `count` threads, none of them started.
-    pub fn new(count: usize) -> Threads {
-        Threads { count, pool: Mutex::new(State::NotYet), alive: Arc::default() }
+    /// `count` threads, none of them started, so many steps of nice(2) below the process.
+    pub fn new(count: usize, nice: u32) -> Threads {
+        Threads { count, nice, pool: Mutex::new(State::NotYet), alive: Arc::default() }
     }
 
     /// The pool, started when need be.
@@ -91,15 +92,29 @@ fn start(count: usize) -> Option<ThreadPool> {
     built.ok()
 }
 
+/// Of this thread: on Linux a thread has a nice value of its own (setpriority(2)). One that may not be
+/// lowered works as well.
+fn lower_priority(steps: u32) {
+    #[cfg(target_os = "linux")]
+    if steps > 0 && !cfg!(weft_model) {
+        use rustix::process::{getpriority_process, setpriority_process};
+        let before = getpriority_process(None).unwrap_or(0);
+        let _ = setpriority_process(None, before.saturating_add(steps as i32).min(19));
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = steps;
+}
+
 impl Executor for Threads {
     fn post(&self, task: Task) -> Result<(), Task> {
         let Some(pool) = self.pool() else {
             return Err(task);
         };
-        let alive = Arc::clone(&self.alive);
+        let (alive, nice) = (Arc::clone(&self.alive), self.nice);
         pool.execute(move || {
             COUNTED.with_borrow_mut(|counted| {
                 counted.get_or_insert_with(|| {
+                    lower_priority(nice);
                     *alive.count.lock() += 1;
                     Counted(alive)
                 });

@@ -40,6 +40,8 @@ fn defaults() -> weft_engine_options {
         retain_bytes: options.retain_bytes,
         idle_encoders: options.idle_encoders,
         overload_refuse_ms: options.overload_refuse_ms,
+        thread_nice: options.thread_nice,
+        reserved: 0,
     }
 }
 
@@ -79,7 +81,7 @@ pub unsafe extern "C" fn weft_engine_new(
         // All that may be refused comes before the host's context is taken: with an engine that was
         // not made, it is still the host's, and is not released.
         let retention = Retention::from_c(given.retention)?;
-        if given.max_running > THREADS_MOST || given.threads > THREADS_MOST {
+        if given.max_running > THREADS_MOST || given.threads > THREADS_MOST || given.reserved != 0 {
             return Err(Status::Invalid);
         }
         let workers = if given.executor.is_null() {
@@ -100,6 +102,7 @@ pub unsafe extern "C" fn weft_engine_new(
             overload_ms: given.overload_ms,
             idle_encoders: given.idle_encoders,
             overload_refuse_ms: given.overload_refuse_ms,
+            thread_nice: given.thread_nice,
         };
         let made = Engine::new(options)?;
         // SAFETY: checked above.

@@ -138,6 +138,12 @@ pub struct weft_engine_options {
     /// Milliseconds of estimated work, queued per running task, above which a new stream gets
     /// `WEFT_E_OVERLOAD` even if it has an `overload_level`. 0 (default): it always gets that level.
     pub overload_refuse_ms: u32,
+    /// How much lower the priority of weft's own threads is than the process's, in steps of nice(2), 0
+    /// to 19: on a busy machine the host's event loop comes first. Default 0. Where the system refuses,
+    /// or has one priority for all threads of a process, nothing changes.
+    pub thread_nice: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 /// Options of a stream. Fill with `weft_stream_options_init`, then change what matters.
