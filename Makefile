@@ -40,6 +40,7 @@ all: $(LIBS) $(OUT)/$(SONAME) $(OUT)/libweft.so
 # nginx-module, apache-module and run. Included behind `all`, which stays what a bare `make` does.
 include nginx-glue/module.mk
 include apache-glue/module.mk
+include haproxy-glue/module.mk
 include packaging/module.mk
 
 .PHONY: help
@@ -56,6 +57,7 @@ help:
 	@echo 'make apache-module    the module for the Apache of apxs; make run-apache shows it'
 	@echo 'make deb              Debian packages, in target/deb; make rpm: of the library, in target/rpm'
 	@echo 'make test-packages    they install, serve, upgrade and purge in a clean Debian 12; as root'
+	@echo 'make haproxy          HAProxy with the filter in it, from the source package; make run-haproxy shows it'
 	@echo 'make header           include/weft.h from src/ffi'
 	@echo 'make bench            weft beside its peers, target/bench/report.html; BENCH="latency size" for some, QUICK=1'
 	@echo 'make bench-docs       docs/benchmarks.md from the last run'
@@ -69,7 +71,7 @@ help:
 .PHONY: packages
 packages:
 	@tools/install-packages rust build
-ifneq ($(filter run nginx-% run-apache apache-module,$(MAKECMDGOALS)),)
+ifneq ($(filter run nginx-% run-apache apache-module run-haproxy haproxy,$(MAKECMDGOALS)),)
 $(CARGO_OUT)/libweft.a $(CARGO_OUT)/libweft.so: | packages
 endif
 
@@ -109,7 +111,7 @@ under_prefix = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
 .PHONY: install
 install: $(LIBS)
 	$(INSTALL) -d '$(DESTDIR)$(INCLUDEDIR)' '$(DESTDIR)$(LIBDIR)/pkgconfig'
-	$(INSTALL) -m 644 include/weft.h '$(DESTDIR)$(INCLUDEDIR)/weft.h'
+	$(INSTALL) -C -m 644 include/weft.h '$(DESTDIR)$(INCLUDEDIR)/weft.h'
 	$(INSTALL) -m 644 $(OUT)/libweft.a '$(DESTDIR)$(LIBDIR)/libweft.a'
 	$(INSTALL) -m 755 $(OUT)/$(SHARED) '$(DESTDIR)$(LIBDIR)/$(SHARED)'
 	ln -sfn $(SHARED) '$(DESTDIR)$(LIBDIR)/$(SONAME)'
@@ -153,8 +155,8 @@ check-versions: stage
 
 .PHONY: test
 test:
-	@tools/install-packages rust build lint nginx apache test fuzz
-	@$(MAKE) --no-print-directory all stage nginx-module apache-module
+	@tools/install-packages rust build lint nginx apache haproxy test fuzz
+	@$(MAKE) --no-print-directory all stage nginx-module apache-module haproxy
 	@tools/test $(SUITES)
 
 # Where it may not be fuzzed for long, `make test` runs the seeds and some seconds more.

@@ -4,6 +4,7 @@ Prints its port, serves until its stdin is closed. Every path takes
     n, kind, seed      the body, as in bodies.py
     status, type       of the response (200, text/plain)
     h=Name:Value       further header fields, as often as wanted
+    wide               one more header field of so many bytes
     wait               seconds before anything is sent
 Paths:
     /length            Content-Length and the body
@@ -83,6 +84,8 @@ class Exchange:
         if kind := self.query.text("type", "text/plain"):
             lines.append(f"Content-Type: {kind}")
         lines += [field.replace(":", ": ", 1) for field in self.query.values.get("h", [])]
+        if wide := self.query.number("wide"):
+            lines.append("X-Wide: " + "x" * wide)
         await self.send("\r\n".join([*lines, *fields]).encode() + b"\r\n\r\n")
 
     async def send(self, data):

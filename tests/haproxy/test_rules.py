@@ -1,0 +1,308 @@
+"""HOSTS sections 1 to 3 for HAProxy. The names are those of tests/nginx/test_codings.py.
+
+What this host cannot do: it has no files and no subrequests of its own, sets no charset, and knows the end
+of a response without length or chunks only as the end of its connection, which it would hand on.
+"""
+
+import functools
+import itertools
+import re
+import time
+
+from harness import coding, http1, http2
+from harness.nginx import slowness
+from proxy.case import CODINGS, HaproxyCase, body
+from test_choice import path as nginx_path
+
+PAGE = body("text", 50_000)
+LARGE = body("json", 900_000)
+WAYS = ("h1 h1", "h2 h1", "h1 h2", "h2 h2")
+
+
+def path(behaviour="length", n=len(PAGE), **more):
+    more.setdefault("type", "text/html")
+    return nginx_path(behaviour, n, **more)
+
+
+def each(test):
+    """Runs a test for each coding and for HTTP/1 and HTTP/2 on both sides."""
+
+    @functools.wraps(test)
+    def run(self):
+        for self.coding, self.way in itertools.product(CODINGS, WAYS):
+            with self.subTest(coding=self.coding, way=self.way):
+                test(self)
+
+    return run
+
+
+class Rules(HaproxyCase):
+    def ask(self, uri, ae=0, headers=(), method="GET"):
+        return self.fetch(self.way, uri, self.coding if ae == 0 else ae, method, headers)
+
+    # ---- when a response is coded
+
+    @each
+    def test_every_size_is_one_whole_stream(self):
+        for size in (20, 1000, 16_000, 16_384, 65_536, 300_000):
+            self.assert_coded(self.ask(path(n=size)), body("text", size))
+
+    @each
+    def test_default_statuses_and_no_others(self):
+        for status, coded in ((200, True), (403, True), (404, True), (201, False), (500, False)):
+            response = self.ask(path(status=status))
+            (self.assert_coded if coded else self.assert_plain)(response, PAGE, status)
+
+    @each
+    def test_never_what_has_a_content_range(self):
+        self.assert_plain(self.ask(path(status=206, h="Content-Range:bytes 0-49999/90000")), PAGE, 206)
+
+    @each
+    def test_never_a_status_without_a_body(self):
+        for status in (204, 304):
+            self.assert_plain(self.ask(nginx_path("no_body", 0, status=status, type="text/html")), b"", status)
+
+    @each
+    def test_already_coded_passes_untouched(self):
+        response = self.ask(path(h="Content-Encoding:x-own"))
+        self.assertEqual((response.coding, response.get("Content-Length")), ("x-own", str(len(PAGE))))
+        self.assert_same(response.body, PAGE)
+
+    @each
+    def test_identity_is_no_coding(self):
+        self.assert_coded(self.ask(path(h="Content-Encoding:identity")), PAGE)
+
+    @each
+    def test_no_transform_of_an_upstream_is_honoured(self):
+        self.assert_plain(self.ask(path(h="Cache-Control:public, no-transform")), PAGE)
+
+    @each
+    def test_listed_types_and_html_and_no_others(self):
+        for kind in ("text/html", "TEXT/HTML; charset=utf-8", "text/plain;x=y", "application/json"):
+            self.assert_coded(self.ask(path(type=kind)), PAGE)
+        for kind in ("text/css", "image/png", "application/grpc", "application/jsonx"):
+            response = self.ask(path(type=kind))
+            self.assert_plain(response, PAGE)
+            self.assertNotIn("Vary", response)
+
+    @each
+    def test_min_length_is_of_content_length_only(self):
+        self.assert_plain(self.ask(path(n=19)), body("text", 19))
+        self.assert_coded(self.ask(path("chunked", 19)), body("text", 19))
+
+    @each
+    def test_the_client_decides(self):
+        for ae in (None, "identity", "x-other", f"{self.coding};q=0", "*;q=0"):
+            response = self.ask(path(), ae)
+            self.assert_plain(response, PAGE)
+            self.assertEqual(response.get("Content-Length"), str(len(PAGE)))
+        for ae in (f"x-other, {self.coding};q=0.2", self.coding.upper()):
+            self.assert_coded(self.ask(path(), ae), PAGE)
+        response = self.ask(path(), "*")
+        self.assertEqual(response.coding, "zstd")
+
+    @each
+    def test_several_accept_encoding_lines_are_one_list(self):
+        response = self.ask(path(), "x-other", [("Accept-Encoding", self.coding)])
+        self.assert_coded(response, PAGE)
+
+    # ---- headers
+
+    @each
+    def test_vary_is_there_once_coded_or_not(self):
+        for ae in (self.coding, None):
+            self.assert_varies(self.ask(path(), ae))
+            for have in ("Cookie", "accept-encoding", "Cookie, Accept-Encoding"):
+                response = self.ask(path(h=f"Vary:{have}"), ae)
+                self.assert_varies(response)
+                self.assertEqual("cookie" in ", ".join(response.all("Vary")).lower(), "Cookie" in have)
+            self.assertEqual(self.ask(path(h="Vary:*"), ae).all("Vary"), ["*"])
+        self.assertNotIn("Vary", self.ask(path(type="image/png")))
+
+    @each
+    def test_strong_etag_becomes_weak_and_an_invalid_one_is_left_out(self):
+        for sent, expected in (('"a"', 'W/"a"'), ('W/"a"', 'W/"a"'), ("a", None), ('"a', None)):
+            self.assertEqual(self.ask(path(h=f"ETag:{sent}")).get("ETag"), expected)
+            self.assertEqual(self.ask(path(h=f"ETag:{sent}"), None).get("ETag"), sent)
+
+    @each
+    def test_304_has_the_vary_and_etag_of_the_200(self):
+        uri = nginx_path("no_body", 0, status=304, type="text/html", h='ETag:W/"a"')
+        response = self.ask(uri)
+        self.assertEqual((response.status, response.get("ETag"), response.body), (304, 'W/"a"', b""))
+        self.assert_varies(response)
+
+    @each
+    def test_head_answers_the_headers_of_get(self):
+        drop = ("date", "transfer-encoding")
+        for uri in (path(), path(type="image/png"), path(n=19)):
+            found = [self.ask(uri, method=method) for method in ("GET", "HEAD")]
+            pairs = [sorted((k.lower(), v) for k, v in r.pairs if k.lower() not in drop) for r in found]
+            self.assertEqual(*pairs)
+            self.assertEqual(found[1].body, b"")
+
+    @each
+    def test_range_on_a_coded_200_is_ignored_and_on_identity_served(self):
+        uri, headers = nginx_path("ranged", len(PAGE), type="image/png"), [("Range", "bytes=10-29")]
+        self.assert_plain(self.ask(uri, headers=headers), PAGE[10:30], 206)
+        self.assert_coded(self.ask(path(), headers=headers), PAGE)
+
+    # ---- bodies
+
+    @each
+    def test_upstream_bodies_of_every_framing(self):
+        for behaviour in ("length", "chunked"):
+            self.assert_coded(self.ask(path(behaviour, 300_000, piece=9000)), body("text", 300_000))
+
+    @each
+    def test_empty_bodies(self):
+        self.assert_coded(self.ask(path("chunked", 0)), b"")
+        self.assert_plain(self.ask(path("length", 0)), b"")
+
+    @each
+    def test_a_source_that_ends_early_gives_no_valid_end(self):
+        for behaviour in ("cut_length", "cut_chunked"):
+            begun = time.monotonic()
+            response = self.ask(path(behaviour, 500_000, at=200_000, hold=0.02))
+            self.assertLess(time.monotonic() - begun, 5 * slowness())
+            self.assertFalse(response.complete)
+            self.assertFalse(coding.is_complete(self.coding, response.body))
+            plain = coding.stream(self.coding).feed(response.body)
+            self.assertTrue(body("text", 500_000).startswith(plain))
+
+    @each
+    def test_headers_leave_first_and_each_flushed_event_can_be_decoded_when_it_arrives(self):
+        """The upstream sends an event only when the one before has been decoded here."""
+        client, server = self.way.split()
+        if client == "h2":
+            return
+        key = f"{self.coding}{server}"
+        uri = nginx_path("lockstep", 0, count=4, size=300, key=key)
+        decoder, plain, events = coding.stream(self.coding), b"", 0
+        with http1.Connection(self.site.ports[2 if server == "h2" else 0], 20 * slowness()) as connection:
+            connection.send(uri, self.coding)
+            response = connection.head()
+            self.assertEqual(response.coding, self.coding)
+            self.release(key)
+            for piece in connection.stream(response):
+                plain += decoder.feed(piece)
+                if len(plain) >= 300 * (events + 1):
+                    events += 1
+                    self.release(key)
+        self.assertEqual((events, len(plain), decoder.ended), (4, 1200, True))
+
+    def release(self, key):
+        http1.get(self.site.ports[0], nginx_path("release", 0, key=key))
+
+    @each
+    def test_clients_that_go_away_leave_the_others_right(self):
+        client, server = self.way.split()
+        far = 2 if server == "h2" else 0
+        uri = path("length", len(LARGE), kind="json")
+        if client == "h1":
+            for _ in range(3):
+                connection = http1.Connection(self.site.ports[far])
+                connection.send(uri, self.coding)
+                connection.sock.recv(1000)
+                connection.reset()
+        else:
+            with http2.Connection(self.site.ports[far + 1], timeout=20 * slowness()) as connection:
+                streams = [connection.request(uri, self.coding) for _ in range(3)]
+                while not streams[0].pieces and not streams[0].ended:
+                    self.assertTrue(connection.step())
+                for stream in streams:
+                    connection.cancel(stream)
+        self.assert_coded(self.ask(uri), LARGE)
+
+    @each
+    def test_slow_reader_holds_the_source_back_and_gets_it_all(self):
+        client, server = self.way.split()
+        if client == "h2":
+            return
+        with http1.Connection(self.site.ports[2 if server == "h2" else 0], 20 * slowness(), receive_buffer=4096) as connection:
+            connection.send(path("length", len(LARGE), kind="json"), self.coding)
+            response = connection.head()
+            for _ in connection.stream(response, most=3000):
+                pass
+            self.assert_coded(response, LARGE)
+
+    def test_a_body_that_ends_with_its_connection_goes_as_it_is(self):
+        response = self.fetch("h1 h1", path("until_close", 300_000), "zstd")
+        self.assert_plain(response, body("text", 300_000))
+        self.assert_varies(response)
+
+    def test_http_1_0_clients_get_it_as_it_is(self):
+        response = http1.get(self.port, path(), "zstd", version="1.0")
+        self.assert_plain(response, PAGE)
+        self.assert_varies(response)
+
+    def test_the_log_says_what_became_of_it(self):
+        for uri, ae, said in ((path(seed=1), "br", "br"), (path(seed=2, type="image/png"), "br", "off:type"),
+                              (path(seed=3), "x", "off:client"), (path(n=5, seed=4), "br", "off:length")):
+            self.fetch("h1 h1", uri, ae)
+            until = time.monotonic() + 5 * slowness()
+            while not (found := re.search(r"log GET " + re.escape(uri) + r" .*weft=\"([^\"]*)\"", self.site.log())):
+                self.assertLess(time.monotonic(), until, "no line in the log")
+                time.sleep(0.02)
+            self.assertEqual(found[1], said)
+
+
+class SmallBuffers(HaproxyCase):
+    """A buffer of 16 KiB, half of which the response's headers take."""
+
+    more = "tune.bufsize 16384"
+
+    def test_eight_kilobytes_of_headers(self):
+        for self.coding, way in itertools.product(CODINGS, WAYS):
+            for behaviour in ("length", "chunked"):
+                with self.subTest(coding=self.coding, way=way, behaviour=behaviour):
+                    uri = path(behaviour, 200_000, wide=8000)
+                    self.assert_coded(self.fetch(way, uri, self.coding), body("text", 200_000))
+
+
+class Large(HaproxyCase):
+    def test_forty_megabytes(self):
+        for self.coding, way in zip(CODINGS, ("h1 h1", "h2 h1", "h1 h2")):
+            with self.subTest(coding=self.coding, way=way):
+                uri = path("length", 40_000_000, kind="json")
+                self.assert_coded(self.fetch(way, uri, self.coding), body("json", 40_000_000))
+
+
+class AtItsLimit(HaproxyCase):
+    filter = "max-memory 1 types *"
+    allowed = None
+
+    def test_goes_as_it_is_with_its_headers(self):
+        response = self.fetch("h1 h1", path(h='ETag:"a"'), "zstd")
+        self.assert_plain(response, PAGE)
+        self.assertEqual((response.get("Content-Length"), response.get("ETag")), (str(len(PAGE)), '"a"'))
+        self.assert_varies(response)
+
+
+class BesideCompression(HaproxyCase):
+    frontend = "compression algo gzip\n    compression type text/html text/plain"
+
+    def test_one_of_them_codes(self):
+        for ae in ("gzip", "zstd", "gzip, zstd"):
+            response = self.fetch("h1 h1", path(), ae)
+            self.assertEqual(len(response.all("Content-Encoding")), 1)
+            self.coding = response.coding
+            self.assertIn(self.coding, ae)
+            self.assertEqual(coding.check_whole(self.coding, response.body), PAGE)
+
+
+class Socket(HaproxyCase):
+    def test_open_streams_are_gone_when_their_clients_are(self):
+        connections = []
+        for n in range(20):
+            connection = http1.Connection(self.port, receive_buffer=4096)
+            connection.send(path("length", 3_000_000, kind="random", seed=n % 3), CODINGS[n % 3])
+            connections.append(connection)
+        time.sleep(0.5)
+        for connection in connections:
+            connection.reset()
+        until = time.monotonic() + 20 * slowness()
+        while "frontend=near" in (said := self.site.ask("show sess")) or "fe=near" in said:
+            self.assertLess(time.monotonic(), until, said[-2000:])
+            time.sleep(0.1)
+        self.assert_plain(self.fetch("h1 h1", path(), None), PAGE)
