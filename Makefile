@@ -51,6 +51,7 @@ help:
 	@echo 'make check            formatting, lints, header, symbols, licences; check-NAME for one'
 	@echo 'make fuzz             each fuzz target for T=60 seconds; FUZZ="zstd calls .." for some'
 	@echo 'make soak             a mixed load on nginx under sanitizers, for T=600 seconds'
+	@echo 'make soak-haproxy     the same for HAProxy'
 	@echo 'make install          to PREFIX (/usr/local), LIBDIR, INCLUDEDIR, MANDIR, under DESTDIR; also uninstall'
 	@echo 'make nginx-module     the module for the nginx installed, or NGINX_SRC=DIR'
 	@echo 'make test-nginx-versions  tests/nginx on every nginx; VERSIONS="1.28 static .." for some'

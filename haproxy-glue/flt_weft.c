@@ -34,130 +34,130 @@ DECLARE_STATIC_POOL(pool_head_weft, "weft", sizeof(struct weft_flt_ctx));
 
 static int flt_init(struct proxy *px, struct flt_conf *fconf)
 {
-	fconf->flags |= FLT_CFG_FL_HTX;
-	return 0;
+    fconf->flags |= FLT_CFG_FL_HTX;
+    return 0;
 }
 
 static void flt_deinit_conf(struct proxy *px, struct flt_conf *fconf)
 {
-	weft_flt_conf_free(fconf->conf);
-	fconf->conf = NULL;
+    weft_flt_conf_free(fconf->conf);
+    fconf->conf = NULL;
 }
 
 static int flt_check_conf(struct proxy *px, struct flt_conf *fconf)
 {
-	if (px->mode == PR_MODE_HTTP)
-		return 0;
-	ha_alert("proxy '%s': filter weft needs 'mode http'\n", px->id);
-	return 1;
+    if (px->mode == PR_MODE_HTTP)
+        return 0;
+    ha_alert("proxy '%s': filter weft needs 'mode http'\n", px->id);
+    return 1;
 }
 
 static int init_per_thread(struct proxy *px, struct flt_conf *fconf)
 {
-	return weft_flt_start();
+    return weft_flt_start();
 }
 
 static void deinit_per_thread(struct proxy *px, struct flt_conf *fconf)
 {
-	weft_flt_stop();
+    weft_flt_stop();
 }
 
 /* ---- a stream */
 
 static int attach(struct stream *s, struct filter *filter)
 {
-	struct weft_flt_ctx *ctx = pool_zalloc(pool_head_weft);
+    struct weft_flt_ctx *ctx = pool_zalloc(pool_head_weft);
 
-	if (!ctx)
-		return -1;
-	ctx->conf = FLT_CONF(filter);
-	ctx->s = s;
-	ctx->why = "off:client";
-	filter->ctx = ctx;
-	return 1;
+    if (!ctx)
+        return -1;
+    ctx->conf = FLT_CONF(filter);
+    ctx->s = s;
+    ctx->why = "off:client";
+    filter->ctx = ctx;
+    return 1;
 }
 
 static void detach(struct stream *s, struct filter *filter)
 {
-	struct weft_flt_ctx *ctx = filter->ctx;
+    struct weft_flt_ctx *ctx = filter->ctx;
 
-	if (!ctx)
-		return;
-	weft_stream_free(ctx->stream);
-	pool_free(pool_head_weft, ctx);
-	filter->ctx = NULL;
+    if (!ctx)
+        return;
+    weft_stream_free(ctx->stream);
+    pool_free(pool_head_weft, ctx);
+    filter->ctx = NULL;
 }
 
 /* From weft_queue_dispatch, on the stream's thread. */
 void weft_flt_ready(void *user)
 {
-	struct weft_flt_ctx *ctx = user;
+    struct weft_flt_ctx *ctx = user;
 
-	/* a message: analysers run, whatever the channels say */
-	task_wakeup(ctx->s->task, TASK_WOKEN_MSG);
+    /* a message: analysers run, whatever the channels say */
+    task_wakeup(ctx->s->task, TASK_WOKEN_MSG);
 }
 
 /* ---- headers */
 
 static void response(struct weft_flt_ctx *ctx, struct filter *filter, struct http_msg *msg)
 {
-	struct http_txn *txn = ctx->s->txn;
-	struct htx *htx = htxbuf(&msg->chn->buf);
-	const char *why = weft_flt_eligible(ctx, msg);
-	weft_status status;
+    struct http_txn *txn = ctx->s->txn;
+    struct htx *htx = htxbuf(&msg->chn->buf);
+    const char *why = weft_flt_eligible(ctx, msg);
+    weft_status status;
 
-	if (why) {
-		ctx->why = why;
-		return;
-	}
-	if (!ctx->codec) {
-		if (ctx->conf->vary)
-			weft_flt_vary(htx);
-		return;
-	}
-	if (txn->status == 304) {
-		/* its ETag is that of the coded 200 */
-		ctx->why = "off:status";
-		if (ctx->conf->vary)
-			weft_flt_vary(htx);
-		return;
-	}
-	if (txn->meth == HTTP_METH_HEAD) {
-		if (weft_flt_coded(ctx, msg))
-			ctx->why = weft_flt_codings[ctx->codec];
-		return;
-	}
-	/* chunks are what tells the end of a coded body; a body that ends with its connection has none */
-	if (!(msg->flags & HTTP_MSGF_XFER_LEN) || (msg->flags & HTTP_MSGF_BODYLESS) || !(txn->req.flags & HTTP_MSGF_VER_11)) {
-		ctx->why = (msg->flags & HTTP_MSGF_BODYLESS) ? "off:length" : "off:version";
-		if (ctx->conf->vary)
-			weft_flt_vary(htx);
-		return;
-	}
-	status = weft_flt_begin(ctx, weft_flt_length(htx));
-	if (status != WEFT_OK || !weft_flt_coded(ctx, msg)) {
-		weft_stream_free(ctx->stream);
-		ctx->stream = NULL;
-		ctx->why = status == WEFT_E_LIMIT ? "off:memory" : status == WEFT_E_OVERLOAD ? "off:overload" : "off:error";
-		if (ctx->conf->vary)
-			weft_flt_vary(htx);
-		return;
-	}
-	ctx->why = weft_flt_codings[ctx->codec];
-	register_data_filter(ctx->s, msg->chn, filter);
+    if (why) {
+        ctx->why = why;
+        return;
+    }
+    if (!ctx->codec) {
+        if (ctx->conf->vary)
+            weft_flt_vary(htx);
+        return;
+    }
+    if (txn->status == 304) {
+        /* its ETag is that of the coded 200 */
+        ctx->why = "off:status";
+        if (ctx->conf->vary)
+            weft_flt_vary(htx);
+        return;
+    }
+    if (txn->meth == HTTP_METH_HEAD) {
+        if (weft_flt_coded(ctx, msg))
+            ctx->why = weft_flt_codings[ctx->codec];
+        return;
+    }
+    /* chunks are what tells the end of a coded body; a body that ends with its connection has none */
+    if (!(msg->flags & HTTP_MSGF_XFER_LEN) || (msg->flags & HTTP_MSGF_BODYLESS) || !(txn->req.flags & HTTP_MSGF_VER_11)) {
+        ctx->why = (msg->flags & HTTP_MSGF_BODYLESS) ? "off:length" : "off:version";
+        if (ctx->conf->vary)
+            weft_flt_vary(htx);
+        return;
+    }
+    status = weft_flt_begin(ctx, weft_flt_length(htx));
+    if (status != WEFT_OK || !weft_flt_coded(ctx, msg)) {
+        weft_stream_free(ctx->stream);
+        ctx->stream = NULL;
+        ctx->why = status == WEFT_E_LIMIT ? "off:memory" : status == WEFT_E_OVERLOAD ? "off:overload" : "off:error";
+        if (ctx->conf->vary)
+            weft_flt_vary(htx);
+        return;
+    }
+    ctx->why = weft_flt_codings[ctx->codec];
+    register_data_filter(ctx->s, msg->chn, filter);
 }
 
 static int http_headers(struct stream *s, struct filter *filter, struct http_msg *msg)
 {
-	struct weft_flt_ctx *ctx = filter->ctx;
+    struct weft_flt_ctx *ctx = filter->ctx;
 
-	if (!ctx)
-		return 1;
-	if (msg->chn->flags & CF_ISRESP)
-		response(ctx, filter, msg);
-	else
-		ctx->codec = weft_flt_negotiate(ctx->conf, htxbuf(&msg->chn->buf));
-	return 1;
+    if (!ctx)
+        return 1;
+    if (msg->chn->flags & CF_ISRESP)
+        response(ctx, filter, msg);
+    else
+        ctx->codec = weft_flt_negotiate(ctx->conf, htxbuf(&msg->chn->buf));
+    return 1;
 }
 
 /* ---- bodies */
@@ -165,10 +165,10 @@ static int http_headers(struct stream *s, struct filter *filter, struct http_msg
 /* The next block that is in use. */
 static struct htx_blk *next_of(struct htx *htx, struct htx_blk *blk)
 {
-	do
-		blk = htx_get_next_blk(htx, blk);
-	while (blk && htx_get_blk_type(blk) == HTX_BLK_UNUSED);
-	return blk;
+    do
+        blk = htx_get_next_blk(htx, blk);
+    while (blk && htx_get_blk_type(blk) == HTX_BLK_UNUSED);
+    return blk;
 }
 
 /*
@@ -177,19 +177,19 @@ static struct htx_blk *next_of(struct htx *htx, struct htx_blk *blk)
  */
 static struct htx_ret at(struct htx *htx, unsigned int offset)
 {
-	struct htx_ret found = htx_find_offset(htx, offset);
+    struct htx_ret found = htx_find_offset(htx, offset);
 
-	while (found.blk && (htx_get_blk_type(found.blk) == HTX_BLK_UNUSED ||
-			     (unsigned int)found.ret >= htx_get_blksz(found.blk))) {
-		found.blk = htx_get_next_blk(htx, found.blk);
-		found.ret = 0;
-	}
-	return found;
+    while (found.blk && (htx_get_blk_type(found.blk) == HTX_BLK_UNUSED ||
+                 (unsigned int)found.ret >= htx_get_blksz(found.blk))) {
+        found.blk = htx_get_next_blk(htx, found.blk);
+        found.ret = 0;
+    }
+    return found;
 }
 
 static int ends(enum htx_blk_type type)
 {
-	return type == HTX_BLK_TLR || type == HTX_BLK_EOT;
+    return type == HTX_BLK_TLR || type == HTX_BLK_EOT;
 }
 
 /*
@@ -198,113 +198,113 @@ static int ends(enum htx_blk_type type)
  */
 static int feed(struct weft_flt_ctx *ctx, struct htx *htx, unsigned int offset, unsigned int len, int *last)
 {
-	struct htx_ret found = at(htx, offset);
-	unsigned int skip = ctx->fed, from = found.ret;
+    struct htx_ret found = at(htx, offset);
+    unsigned int skip = ctx->fed, from = found.ret;
 
-	*last = 0;
-	for (struct htx_blk *blk = found.blk; blk; blk = next_of(htx, blk), from = 0) {
-		enum htx_blk_type type = htx_get_blk_type(blk);
-		struct ist value;
-		size_t used = 0;
+    *last = 0;
+    for (struct htx_blk *blk = found.blk; blk; blk = next_of(htx, blk), from = 0) {
+        enum htx_blk_type type = htx_get_blk_type(blk);
+        struct ist value;
+        size_t used = 0;
 
-		if (type == HTX_BLK_UNUSED)
-			continue;
-		if (ends(type)) {
-			*last = 1;
-			break;
-		}
-		if (!len)
-			return 1;
-		if (type != HTX_BLK_DATA)
-			return -1;
-		value = istadv(htx_get_blk_value(htx, blk), from);
-		value.len = MIN(value.len, len);
-		len -= value.len;
-		if (skip >= value.len) {
-			skip -= value.len;
-			continue;
-		}
-		value = istadv(value, skip);
-		skip = 0;
-		while (value.len) {
-			weft_status status = weft_stream_feed(ctx->stream, value.ptr, value.len, &used);
+        if (type == HTX_BLK_UNUSED)
+            continue;
+        if (ends(type)) {
+            *last = 1;
+            break;
+        }
+        if (!len)
+            return 1;
+        if (type != HTX_BLK_DATA)
+            return -1;
+        value = istadv(htx_get_blk_value(htx, blk), from);
+        value.len = MIN(value.len, len);
+        len -= value.len;
+        if (skip >= value.len) {
+            skip -= value.len;
+            continue;
+        }
+        value = istadv(value, skip);
+        skip = 0;
+        while (value.len) {
+            weft_status status = weft_stream_feed(ctx->stream, value.ptr, value.len, &used);
 
-			if (status < 0)
-				return -1;
-			ctx->fed += used;
-			ctx->in += used;
-			ctx->unmarked |= used > 0;
-			value = istadv(value, used);
-			if (status == WEFT_AGAIN && value.len)
-				return 0;
-		}
-	}
-	*last |= (htx->flags & HTX_FL_EOM) != 0;
-	return 1;
+            if (status < 0)
+                return -1;
+            ctx->fed += used;
+            ctx->in += used;
+            ctx->unmarked |= used > 0;
+            value = istadv(value, used);
+            if (status == WEFT_AGAIN && value.len)
+                return 0;
+        }
+    }
+    *last |= (htx->flags & HTX_FL_EOM) != 0;
+    return 1;
 }
 
 /* Takes bytes out of the block that begins `found.ret` bytes before them. */
 static void cut(struct htx *htx, struct htx_ret found, unsigned int size)
 {
-	if (!found.ret && size == htx_get_blksz(found.blk))
-		htx_remove_blk(htx, found.blk);
-	else if (!found.ret)
-		htx_cut_data_blk(htx, found.blk, size);
-	else
-		/* it gets shorter, so there is always room */
-		htx_replace_blk_value(htx, found.blk, ist2((char *)htx_get_blk_ptr(htx, found.blk) + found.ret, size), IST_NULL);
+    if (!found.ret && size == htx_get_blksz(found.blk))
+        htx_remove_blk(htx, found.blk);
+    else if (!found.ret)
+        htx_cut_data_blk(htx, found.blk, size);
+    else
+        /* it gets shorter, so there is always room */
+        htx_replace_blk_value(htx, found.blk, ist2((char *)htx_get_blk_ptr(htx, found.blk) + found.ret, size), IST_NULL);
 }
 
 /* Drops what is fed, but for `keep` bytes of it where nothing follows: see above. */
 static unsigned int drop(struct weft_flt_ctx *ctx, struct htx *htx, unsigned int offset, unsigned int keep)
 {
-	unsigned int dropped = 0;
+    unsigned int dropped = 0;
 
-	while (ctx->fed) {
-		struct htx_ret found = at(htx, offset);
-		unsigned int size;
+    while (ctx->fed) {
+        struct htx_ret found = at(htx, offset);
+        unsigned int size;
 
-		if (!found.blk || htx_get_blk_type(found.blk) != HTX_BLK_DATA)
-			break;
-		size = htx_get_blksz(found.blk) - found.ret;
-		if (size > ctx->fed)
-			size = ctx->fed;
-		else if (!next_of(htx, found.blk))
-			size -= MIN(size, keep);
-		if (!size)
-			break;
-		cut(htx, found, size);
-		ctx->fed -= size;
-		dropped += size;
-	}
-	return dropped;
+        if (!found.blk || htx_get_blk_type(found.blk) != HTX_BLK_DATA)
+            break;
+        size = htx_get_blksz(found.blk) - found.ret;
+        if (size > ctx->fed)
+            size = ctx->fed;
+        else if (!next_of(htx, found.blk))
+            size -= MIN(size, keep);
+        if (!size)
+            break;
+        cut(htx, found, size);
+        ctx->fed -= size;
+        dropped += size;
+    }
+    return dropped;
 }
 
 /* Puts output in front of what has not been forwarded; 0 where there is no room. */
 static int put(struct weft_flt_ctx *ctx, struct htx *htx, unsigned int offset, struct ist bytes, unsigned int *replaced)
 {
-	struct htx_ret found = at(htx, offset);
-	struct ist old;
+    struct htx_ret found = at(htx, offset);
+    struct ist old;
 
-	*replaced = 0;
-	if (!found.blk) {
-		uint32_t eom = htx->flags & HTX_FL_EOM;
+    *replaced = 0;
+    if (!found.blk) {
+        uint32_t eom = htx->flags & HTX_FL_EOM;
 
-		/* nothing was fed: an empty body that has ended */
-		if (!htx_add_data_atonce(htx, bytes))
-			return 0;
-		htx->flags |= eom;
-		return 1;
-	}
-	if (ends(htx_get_blk_type(found.blk)))
-		return htx_add_last_data(htx, bytes) != NULL;
-	/* at the end the byte that was kept goes */
-	if (ctx->done && ctx->fed) {
-		*replaced = MIN(ctx->fed, htx_get_blksz(found.blk) - found.ret);
-		ctx->fed -= *replaced;
-	}
-	old = ist2((char *)htx_get_blk_ptr(htx, found.blk) + found.ret, *replaced);
-	return htx_replace_blk_value(htx, found.blk, old, bytes) != NULL;
+        /* nothing was fed: an empty body that has ended */
+        if (!htx_add_data_atonce(htx, bytes))
+            return 0;
+        htx->flags |= eom;
+        return 1;
+    }
+    if (ends(htx_get_blk_type(found.blk)))
+        return htx_add_last_data(htx, bytes) != NULL;
+    /* at the end the byte that was kept goes */
+    if (ctx->done && ctx->fed) {
+        *replaced = MIN(ctx->fed, htx_get_blksz(found.blk) - found.ret);
+        ctx->fed -= *replaced;
+    }
+    old = ist2((char *)htx_get_blk_ptr(htx, found.blk) + found.ret, *replaced);
+    return htx_replace_blk_value(htx, found.blk, old, bytes) != NULL;
 }
 
 /*
@@ -313,200 +313,200 @@ static int put(struct weft_flt_ctx *ctx, struct htx *htx, unsigned int offset, s
  */
 static int take(struct weft_flt_ctx *ctx, struct channel *chn, struct htx *htx, unsigned int offset, int *grown)
 {
-	int forward = 0;
+    int forward = 0;
 
-	while (!ctx->done) {
-		/* a block more may be needed, and each costs room */
-		unsigned int room = htx_free_data_space(htx), replaced;
-		size_t made = 0, cap;
-		uint32_t events;
-		weft_status status;
+    while (!ctx->done) {
+        /* a block more may be needed, and each costs room */
+        unsigned int room = htx_free_data_space(htx), replaced;
+        size_t made = 0, cap;
+        uint32_t events;
+        weft_status status;
 
-		cap = MIN(MIN(room, trash.size), 32768);
-		if (cap < 64 + sizeof(struct htx_blk)) {
-			/*
-			 * To be called again when the client has taken some: by the stream's own loop, which
-			 * sees a write only as a change, and later by the connection.
-			 */
-			chn->flags = (chn->flags & ~CF_WRITE_PARTIAL) | CF_WAKE_WRITE;
-			break;
-		}
-		cap -= sizeof(struct htx_blk);
-		status = weft_stream_poll(ctx->stream, trash.area, cap, &made, &events);
-		if (status < 0)
-			return -1;
-		ctx->done = status == WEFT_DONE;
-		if (made) {
-			if (!put(ctx, htx, offset + forward, ist2(trash.area, made), &replaced))
-				return -1;
-			ctx->out += made;
-			forward += made;
-			*grown += (int)made - (int)replaced;
-		}
-		if (status != WEFT_OK)
-			break;
-	}
-	return forward;
+        cap = MIN(MIN(room, trash.size), 32768);
+        if (cap < 64 + sizeof(struct htx_blk)) {
+            /*
+             * To be called again when the client has taken some: by the stream's own loop, which
+             * sees a write only as a change, and later by the connection.
+             */
+            chn->flags = (chn->flags & ~CF_WRITE_PARTIAL) | CF_WAKE_WRITE;
+            break;
+        }
+        cap -= sizeof(struct htx_blk);
+        status = weft_stream_poll(ctx->stream, trash.area, cap, &made, &events);
+        if (status < 0)
+            return -1;
+        ctx->done = status == WEFT_DONE;
+        if (made) {
+            if (!put(ctx, htx, offset + forward, ist2(trash.area, made), &replaced))
+                return -1;
+            ctx->out += made;
+            forward += made;
+            *grown += (int)made - (int)replaced;
+        }
+        if (status != WEFT_OK)
+            break;
+    }
+    return forward;
 }
 
 static int http_payload(struct stream *s, struct filter *filter, struct http_msg *msg, unsigned int offset, unsigned int len)
 {
-	struct weft_flt_ctx *ctx = filter->ctx;
-	struct channel *chn = msg->chn;
-	struct htx *htx = htxbuf(&chn->buf);
-	int forward, grown = 0, all, last;
+    struct weft_flt_ctx *ctx = filter->ctx;
+    struct channel *chn = msg->chn;
+    struct htx *htx = htxbuf(&chn->buf);
+    int forward, grown = 0, all, last;
 
-	if (!ctx || !ctx->stream)
-		return len;
-	if (ctx->done)
-		return len;
+    if (!ctx || !ctx->stream)
+        return len;
+    if (ctx->done)
+        return len;
 
-	all = feed(ctx, htx, offset, len, &last);
-	if (all < 0)
-		return -1;
-	if (all && last && !ctx->finished) {
-		if (weft_stream_finish(ctx->stream) < 0)
-			return -1;
-		ctx->finished = 1;
-		ctx->unmarked = 0;
-	}
-	if (all && !last && (chn->flags & (CF_SHUTR | CF_SHUTW))) {
-		/* cut short: with nothing held here it ends as it would without us */
-		flt_update_offsets(filter, chn, -(int)drop(ctx, htx, offset, 0));
-		return 0;
-	}
-	/* a source that is silent for a moment has said what the client shall see */
-	if (all && ctx->unmarked) {
-		if (tick_isset(chn->analyse_exp) && tick_is_expired(chn->analyse_exp, now_ms)) {
-			if (weft_stream_flush(ctx->stream) < 0)
-				return -1;
-			ctx->unmarked = 0;
-		}
-	}
-	chn->flags &= ~CF_ANA_TIMEOUT;
-	chn->analyse_exp = ctx->unmarked && all ? tick_add(now_ms, QUIET) : TICK_ETERNITY;
+    all = feed(ctx, htx, offset, len, &last);
+    if (all < 0)
+        return -1;
+    if (all && last && !ctx->finished) {
+        if (weft_stream_finish(ctx->stream) < 0)
+            return -1;
+        ctx->finished = 1;
+        ctx->unmarked = 0;
+    }
+    if (all && !last && (chn->flags & (CF_SHUTR | CF_SHUTW))) {
+        /* cut short: with nothing held here it ends as it would without us */
+        flt_update_offsets(filter, chn, -(int)drop(ctx, htx, offset, 0));
+        return 0;
+    }
+    /* a source that is silent for a moment has said what the client shall see */
+    if (all && ctx->unmarked) {
+        if (tick_isset(chn->analyse_exp) && tick_is_expired(chn->analyse_exp, now_ms)) {
+            if (weft_stream_flush(ctx->stream) < 0)
+                return -1;
+            ctx->unmarked = 0;
+        }
+    }
+    chn->flags &= ~CF_ANA_TIMEOUT;
+    chn->analyse_exp = ctx->unmarked && all ? tick_add(now_ms, QUIET) : TICK_ETERNITY;
 
-	grown -= drop(ctx, htx, offset, 1);
-	forward = take(ctx, chn, htx, offset, &grown);
-	if (forward < 0)
-		return -1;
-	len += grown;
-	if (ctx->done) {
-		chn->analyse_exp = TICK_ETERNITY;
-		if (ctx->fed) {
-			/* the end came without a byte to put in the place of the last one */
-			uint32_t eom = htx->flags & HTX_FL_EOM;
-			unsigned int dropped;
+    grown -= drop(ctx, htx, offset, 1);
+    forward = take(ctx, chn, htx, offset, &grown);
+    if (forward < 0)
+        return -1;
+    len += grown;
+    if (ctx->done) {
+        chn->analyse_exp = TICK_ETERNITY;
+        if (ctx->fed) {
+            /* the end came without a byte to put in the place of the last one */
+            uint32_t eom = htx->flags & HTX_FL_EOM;
+            unsigned int dropped;
 
-			if (!htx_add_endof(htx, HTX_BLK_EOT))
-				return -1;
-			dropped = drop(ctx, htx, offset + forward, 0);
-			htx->flags |= eom;
-			grown += 1 - (int)dropped;
-			len += 1 - (int)dropped;
-		}
-		forward = len;
-	}
-	if (grown)
-		flt_update_offsets(filter, chn, grown);
-	return forward;
+            if (!htx_add_endof(htx, HTX_BLK_EOT))
+                return -1;
+            dropped = drop(ctx, htx, offset + forward, 0);
+            htx->flags |= eom;
+            grown += 1 - (int)dropped;
+            len += 1 - (int)dropped;
+        }
+        forward = len;
+    }
+    if (grown)
+        flt_update_offsets(filter, chn, grown);
+    return forward;
 }
 
 static int http_end(struct stream *s, struct filter *filter, struct http_msg *msg)
 {
-	struct weft_flt_ctx *ctx = filter->ctx;
+    struct weft_flt_ctx *ctx = filter->ctx;
 
-	if (!(msg->chn->flags & CF_ISRESP) || !ctx || !ctx->stream)
-		return 1;
-	return ctx->done;
+    if (!(msg->chn->flags & CF_ISRESP) || !ctx || !ctx->stream)
+        return 1;
+    return ctx->done;
 }
 
 static void http_reset(struct stream *s, struct filter *filter, struct http_msg *msg)
 {
-	struct weft_flt_ctx *ctx = filter->ctx;
+    struct weft_flt_ctx *ctx = filter->ctx;
 
-	/* after a 100: the response proper is judged anew */
-	if (ctx && (msg->chn->flags & CF_ISRESP)) {
-		weft_stream_free(ctx->stream);
-		ctx->stream = NULL;
-	}
+    /* after a 100: the response proper is judged anew */
+    if (ctx && (msg->chn->flags & CF_ISRESP)) {
+        weft_stream_free(ctx->stream);
+        ctx->stream = NULL;
+    }
 }
 
 struct flt_ops weft_flt_ops = {
-	.init = flt_init,
-	.deinit = flt_deinit_conf,
-	.check = flt_check_conf,
-	.init_per_thread = init_per_thread,
-	.deinit_per_thread = deinit_per_thread,
-	.attach = attach,
-	.detach = detach,
-	.http_headers = http_headers,
-	.http_payload = http_payload,
-	.http_end = http_end,
-	.http_reset = http_reset,
+    .init = flt_init,
+    .deinit = flt_deinit_conf,
+    .check = flt_check_conf,
+    .init_per_thread = init_per_thread,
+    .deinit_per_thread = deinit_per_thread,
+    .attach = attach,
+    .detach = detach,
+    .http_headers = http_headers,
+    .http_payload = http_payload,
+    .http_end = http_end,
+    .http_reset = http_reset,
 };
 
 /* ---- for logs */
 
 static struct weft_flt_ctx *of(struct stream *s)
 {
-	struct filter *filter;
+    struct filter *filter;
 
-	if (!s)
-		return NULL;
-	list_for_each_entry(filter, &strm_flt(s)->filters, list)
-		if (FLT_ID(filter) == weft_flt_id)
-			return filter->ctx;
-	return NULL;
+    if (!s)
+        return NULL;
+    list_for_each_entry(filter, &strm_flt(s)->filters, list)
+        if (FLT_ID(filter) == weft_flt_id)
+            return filter->ctx;
+    return NULL;
 }
 
 static int fetch_status(const struct arg *args, struct sample *smp, const char *kw, void *private)
 {
-	struct weft_flt_ctx *ctx = of(smp->strm);
+    struct weft_flt_ctx *ctx = of(smp->strm);
 
-	if (!ctx)
-		return 0;
-	smp->data.type = SMP_T_STR;
-	smp->flags = SMP_F_CONST | SMP_F_VOL_TEST;
-	smp->data.u.str.area = (char *)ctx->why;
-	smp->data.u.str.data = strlen(ctx->why);
-	return 1;
+    if (!ctx)
+        return 0;
+    smp->data.type = SMP_T_STR;
+    smp->flags = SMP_F_CONST | SMP_F_VOL_TEST;
+    smp->data.u.str.area = (char *)ctx->why;
+    smp->data.u.str.data = strlen(ctx->why);
+    return 1;
 }
 
 static int fetch_bytes(const struct arg *args, struct sample *smp, const char *kw, void *private)
 {
-	struct weft_flt_ctx *ctx = of(smp->strm);
+    struct weft_flt_ctx *ctx = of(smp->strm);
 
-	if (!ctx || !ctx->stream)
-		return 0;
-	smp->data.type = SMP_T_SINT;
-	smp->flags = SMP_F_VOL_TEST;
-	smp->data.u.sint = strcmp(kw, "weft.bytes_in") == 0 ? ctx->in : ctx->out;
-	return 1;
+    if (!ctx || !ctx->stream)
+        return 0;
+    smp->data.type = SMP_T_SINT;
+    smp->flags = SMP_F_VOL_TEST;
+    smp->data.u.sint = strcmp(kw, "weft.bytes_in") == 0 ? ctx->in : ctx->out;
+    return 1;
 }
 
 static struct sample_fetch_kw_list fetches = { ILH, {
-	{ "weft.status", fetch_status, 0, NULL, SMP_T_STR, SMP_USE_HRSHP },
-	{ "weft.bytes_in", fetch_bytes, 0, NULL, SMP_T_SINT, SMP_USE_HRSHP },
-	{ "weft.bytes_out", fetch_bytes, 0, NULL, SMP_T_SINT, SMP_USE_HRSHP },
-	{ },
+    { "weft.status", fetch_status, 0, NULL, SMP_T_STR, SMP_USE_HRSHP },
+    { "weft.bytes_in", fetch_bytes, 0, NULL, SMP_T_SINT, SMP_USE_HRSHP },
+    { "weft.bytes_out", fetch_bytes, 0, NULL, SMP_T_SINT, SMP_USE_HRSHP },
+    { },
 } };
 
 INITCALL1(STG_REGISTER, sample_register_fetches, &fetches);
 
 static struct flt_kw_list keywords = { "WEFT", { }, {
-	{ "weft", weft_flt_parse, NULL },
-	{ NULL, NULL, NULL },
+    { "weft", weft_flt_parse, NULL },
+    { NULL, NULL, NULL },
 } };
 
 INITCALL1(STG_REGISTER, flt_register_keywords, &keywords);
 
 static void build_info(void)
 {
-	char *text = NULL;
+    char *text = NULL;
 
-	memprintf(&text, "Built with weft, running on weft %s.", weft_version_string());
-	hap_register_build_opts(text, 1);
+    memprintf(&text, "Built with weft, running on weft %s.", weft_version_string());
+    hap_register_build_opts(text, 1);
 }
 
 INITCALL0(STG_REGISTER, build_info);

@@ -18,44 +18,44 @@
 
 /* A word of a list. */
 struct weft_flt_word {
-	struct weft_flt_word *next;
-	struct ist word;
+    struct weft_flt_word *next;
+    struct ist word;
 };
 
 /* One "filter weft" line. */
 struct weft_flt_conf {
-	uint32_t preference[WEFT_FLT_CODINGS];
-	int codings;
-	int32_t level[WEFT_FLT_CODINGS + 1];
-	struct weft_flt_word *types; /* NULL: text/html alone */
-	int any_type;
-	unsigned long long min_length;
-	short statuses[WEFT_FLT_STATUSES];
-	int status_count;
-	int vary;
-	int no_transform;
-	char *file;
-	int line;
+    uint32_t preference[WEFT_FLT_CODINGS];
+    int codings;
+    int32_t level[WEFT_FLT_CODINGS + 1];
+    struct weft_flt_word *types; /* NULL: text/html alone */
+    int any_type;
+    unsigned long long min_length;
+    short statuses[WEFT_FLT_STATUSES];
+    int status_count;
+    int vary;
+    int no_transform;
+    char *file;
+    int line;
 };
 
 /* Of the process: the first line that says it, and what it said. */
 struct weft_flt_engine {
-	weft_engine_options options;
-	int threads; /* -1: not said */
+    weft_engine_options options;
+    int threads; /* -1: not said */
 };
 
 /* One stream of HAProxy. */
 struct weft_flt_ctx {
-	struct weft_flt_conf *conf;
-	struct stream *s;
-	weft_stream *stream;
-	uint32_t codec;         /* what the client may have, 0: nothing */
-	unsigned int fed;       /* bytes of the channel's input that weft has */
-	unsigned int finished:1;
-	unsigned int done:1;
-	unsigned int unmarked:1; /* fed since the last flush */
-	const char *why;        /* the coding, or why not */
-	unsigned long long in, out;
+    struct weft_flt_conf *conf;
+    struct stream *s;
+    weft_stream *stream;
+    uint32_t codec;         /* what the client may have, 0: nothing */
+    unsigned int fed;       /* bytes of the channel's input that weft has */
+    unsigned int finished:1;
+    unsigned int done:1;
+    unsigned int unmarked:1; /* fed since the last flush */
+    const char *why;        /* the coding, or why not */
+    unsigned long long in, out;
 };
 
 extern struct weft_flt_engine weft_flt_engine;
@@ -63,7 +63,7 @@ extern const char *const weft_flt_codings[WEFT_FLT_CODINGS + 1];
 
 /* flt_weft_conf.c */
 int weft_flt_parse(char **args, int *cur_arg, struct proxy *px,
-		   struct flt_conf *fconf, char **err, void *private);
+           struct flt_conf *fconf, char **err, void *private);
 void weft_flt_conf_free(struct weft_flt_conf *conf);
 
 /* flt_weft_headers.c */

@@ -7,13 +7,17 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <haproxy/applet.h>
+#include <haproxy/cli.h>
 #include <haproxy/fd.h>
 #include <haproxy/global.h>
 #include <haproxy/log.h>
 #include <haproxy/thread.h>
+#include <haproxy/tools.h>
 
 #include "flt_weft.h"
 
@@ -29,97 +33,145 @@ static THREAD_LOCAL int *event_fd_of;
 /* On any thread. */
 static void notify(void *fd)
 {
-	eventfd_t one = 1;
+    eventfd_t one = 1;
 
-	/* it cannot fail for being full: then there is news already */
-	if (write(*(int *)fd, &one, sizeof one) < 0)
-		return;
+    /* it cannot fail for being full: then there is news already */
+    if (write(*(int *)fd, &one, sizeof one) < 0)
+        return;
 }
 
 static void news(int fd)
 {
-	eventfd_t count;
+    eventfd_t count;
 
-	if (read(fd, &count, sizeof count) < 0 && errno == EAGAIN)
-		fd_cant_recv(fd);
-	weft_queue_dispatch(queue);
+    if (read(fd, &count, sizeof count) < 0 && errno == EAGAIN)
+        fd_cant_recv(fd);
+    weft_queue_dispatch(queue);
 }
 
 static int cpus(void)
 {
-	cpu_set_t set;
+    cpu_set_t set;
 
-	return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
 /* Runs once for each proxy and thread. */
 int weft_flt_start(void)
 {
-	weft_status status = WEFT_OK;
+    weft_status status = WEFT_OK;
 
-	if (queue)
-		return 0;
-	HA_SPIN_LOCK(OTHER_LOCK, &engine_lock);
-	if (!engine) {
-		weft_engine_options options = weft_flt_engine.options;
-		int threads = weft_flt_engine.threads;
+    if (queue)
+        return 0;
+    HA_SPIN_LOCK(OTHER_LOCK, &engine_lock);
+    if (!engine) {
+        weft_engine_options options = weft_flt_engine.options;
+        int threads = weft_flt_engine.threads;
 
-		/* the loops have CPUs to do besides */
-		options.threads = threads >= 0 ? threads : MIN(cpus(), 4);
-		status = weft_engine_new(&options, &engine);
-	}
-	if (status == WEFT_OK)
-		engine_users++;
-	HA_SPIN_UNLOCK(OTHER_LOCK, &engine_lock);
-	if (status != WEFT_OK)
-		goto error;
-	event_fd_of = malloc(sizeof *event_fd_of);
-	if (!event_fd_of || (event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) < 0)
-		goto error;
-	*event_fd_of = event_fd;
-	status = weft_queue_new(engine, notify, event_fd_of, &queue);
-	if (status != WEFT_OK)
-		goto error;
-	fd_insert(event_fd, event_fd_of, news, tid_bit);
-	fd_want_recv(event_fd);
-	return 0;
+        /* the loops have CPUs to do besides */
+        options.threads = threads >= 0 ? threads : MIN(cpus(), 4);
+        status = weft_engine_new(&options, &engine);
+    }
+    if (status == WEFT_OK)
+        engine_users++;
+    HA_SPIN_UNLOCK(OTHER_LOCK, &engine_lock);
+    if (status != WEFT_OK)
+        goto error;
+    event_fd_of = malloc(sizeof *event_fd_of);
+    if (!event_fd_of || (event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) < 0)
+        goto error;
+    *event_fd_of = event_fd;
+    status = weft_queue_new(engine, notify, event_fd_of, &queue);
+    if (status != WEFT_OK)
+        goto error;
+    fd_insert(event_fd, event_fd_of, news, tid_bit);
+    fd_want_recv(event_fd);
+    return 0;
 error:
-	ha_alert("filter weft: cannot start: %s\n", status != WEFT_OK ? weft_status_string(status) : strerror(errno));
-	return -1;
+    ha_alert("filter weft: cannot start: %s\n", status != WEFT_OK ? weft_status_string(status) : strerror(errno));
+    return -1;
 }
 
 /* All streams of the thread are gone. */
 void weft_flt_stop(void)
 {
-	int last;
+    int last;
 
-	if (!queue)
-		return;
-	weft_queue_free(queue);
-	queue = NULL;
-	fd_delete(event_fd);
-	event_fd = -1;
-	ha_free(&event_fd_of);
-	HA_SPIN_LOCK(OTHER_LOCK, &engine_lock);
-	last = --engine_users == 0;
-	HA_SPIN_UNLOCK(OTHER_LOCK, &engine_lock);
-	if (last) {
-		/* a segment may be on its way; the process ends without it */
-		weft_engine_free(engine);
-		engine = NULL;
-	}
+    if (!queue)
+        return;
+    weft_queue_free(queue);
+    queue = NULL;
+    fd_delete(event_fd);
+    event_fd = -1;
+    ha_free(&event_fd_of);
+    HA_SPIN_LOCK(OTHER_LOCK, &engine_lock);
+    last = --engine_users == 0;
+    HA_SPIN_UNLOCK(OTHER_LOCK, &engine_lock);
+    if (last) {
+        /* a segment may be on its way; the process ends without it */
+        weft_engine_free(engine);
+        engine = NULL;
+    }
 }
 
 weft_status weft_flt_begin(struct weft_flt_ctx *ctx, unsigned long long length)
 {
-	weft_stream_options options;
+    weft_stream_options options;
 
-	weft_stream_options_init(&options);
-	options.codec = ctx->codec;
-	options.level = ctx->conf->level[ctx->codec];
-	options.content_length = length;
-	options.queue = queue;
-	options.on_ready = weft_flt_ready;
-	options.user = ctx;
-	return weft_stream_begin(engine, &options, &ctx->stream);
+    weft_stream_options_init(&options);
+    options.codec = ctx->codec;
+    options.level = ctx->conf->level[ctx->codec];
+    options.content_length = length;
+    options.queue = queue;
+    options.on_ready = weft_flt_ready;
+    options.user = ctx;
+    return weft_stream_begin(engine, &options, &ctx->stream);
 }
+
+/* ---- "show weft" of the stats socket */
+
+#define FIGURE(name) { #name, offsetof(weft_engine_info, name) }
+
+static const struct {
+    const char *name;
+    size_t at;
+} figures[] = {
+    FIGURE(streams_begun), FIGURE(streams_done), FIGURE(streams_failed), FIGURE(streams_cancelled),
+    FIGURE(streams_live), FIGURE(refused_memory), FIGURE(refused_overload), FIGURE(bytes_in),
+    FIGURE(bytes_out), FIGURE(segments_inline), FIGURE(segments_tasks), FIGURE(segments_queued),
+    FIGURE(segments_again), FIGURE(tasks_outstanding), FIGURE(cpu_ns), FIGURE(queue_ns),
+    FIGURE(memory), FIGURE(memory_peak), FIGURE(memory_idle_encoders), FIGURE(memory_idle_buffers),
+    FIGURE(encoders_idle), FIGURE(encoders_running), FIGURE(encoders_made), FIGURE(threads),
+};
+
+/* One line for each figure of the process, then one for each coding. */
+static int show(char **args, char *payload, struct appctx *appctx, void *private)
+{
+    weft_engine_info info = { .struct_size = sizeof info };
+    weft_codec_info of[WEFT_FLT_CODINGS + 1];
+    char *text = NULL;
+
+    if (!engine || weft_engine_stats(engine, &info) != WEFT_OK)
+        return cli_msg(appctx, LOG_INFO, "no filter weft is in use\n");
+    for (uint32_t codec = WEFT_ZSTD; codec <= WEFT_FLT_CODINGS; codec++) {
+        of[codec].struct_size = sizeof of[codec];
+        if (weft_engine_codec_stats(engine, codec, &of[codec]) != WEFT_OK)
+            memset(&of[codec], 0, sizeof of[codec]);
+    }
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
+        memprintf(&text, "%s%s: %llu\n", text ? text : "", figures[i].name,
+              (unsigned long long)*(uint64_t *)((char *)&info + figures[i].at));
+    for (uint32_t codec = WEFT_ZSTD; codec <= WEFT_FLT_CODINGS; codec++)
+        memprintf(&text, "%s%s: streams %llu, bytes_in %llu, bytes_out %llu, cpu_ns %llu, queue_ns %llu\n",
+              text ? text : "", weft_flt_codings[codec], (unsigned long long)of[codec].streams_begun,
+              (unsigned long long)of[codec].bytes_in, (unsigned long long)of[codec].bytes_out,
+              (unsigned long long)of[codec].cpu_ns, (unsigned long long)of[codec].queue_ns);
+    return cli_dynmsg(appctx, LOG_INFO, text);
+}
+
+static struct cli_kw_list commands = { { }, {
+    { { "show", "weft", NULL }, "show weft                               : report what the filter weft has done", show, NULL },
+    { { }, }
+} };
+
+INITCALL1(STG_REGISTER, cli_register_kw, &commands);

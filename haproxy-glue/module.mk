@@ -17,3 +17,13 @@ $(HAPROXY_OUT)/haproxy: $(HAPROXY_GLUE) target/weft/libweft.a include/weft.h
 .PHONY: run-haproxy
 run-haproxy: $(HAPROXY_OUT)/haproxy
 	@tools/run-haproxy $(RUN)
+
+# A mixed load on a HAProxy built with AddressSanitizer and UndefinedBehaviorSanitizer.
+.PHONY: soak-haproxy
+soak-haproxy: SECONDS = $(if $(filter file,$(origin T)),600,$(T))
+soak-haproxy: stage
+	@tools/install-packages haproxy test
+	@PKG_CONFIG_PATH='$(STAGE)/lib/pkgconfig' HAPROXY_FLAGS='DEBUG_CFLAGS=-g' \
+	    HAPROXY_CFLAGS='-fsanitize=address,undefined -fno-omit-frame-pointer -O1' \
+	    HAPROXY_LDFLAGS='-fsanitize=address,undefined' haproxy-glue/build $(HAPROXY_OUT)-sanitized
+	@HAPROXY_BIN=$(HAPROXY_OUT)-sanitized/haproxy tests/haproxy/soak --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))

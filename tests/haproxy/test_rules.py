@@ -301,6 +301,17 @@ class BesideCompression(HaproxyCase):
 
 
 class Socket(HaproxyCase):
+    def test_show_weft(self):
+        for name in CODINGS:
+            self.coding = name
+            self.assert_coded(self.fetch("h1 h1", path(), name), PAGE)
+        said = self.site.ask("show weft")
+        figures = dict(re.findall(r"^(\w+): (\d+)$", said, re.M))
+        self.assertGreaterEqual(int(figures["streams_done"]), 3)
+        self.assertEqual(figures["streams_failed"], "0")
+        for name in CODINGS:
+            self.assertRegex(said, rf"(?m)^{name}: streams [1-9]\d*, bytes_in \d+, bytes_out \d+")
+
     def test_open_streams_are_gone_when_their_clients_are(self):
         connections = []
         for n in range(20):
