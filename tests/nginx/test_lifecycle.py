@@ -8,7 +8,7 @@ import unittest
 from harness import coding, http1
 from harness.case import FULL, NginxCase, Site, body
 from harness.clients import Load
-from harness.nginx import children, memory, slowness
+from harness.nginx import children, has, memory, slowness
 from test_choice import path
 
 MIB = 1 << 20
@@ -120,8 +120,11 @@ class Ending(unittest.TestCase):
             self.finish(site)
         self.assertEqual(load.faults, [])
         self.assertGreater(right, 0)
-        if graceful:
+        if graceful and has("threads"):
+            # Where the loop compresses, connections that it had no time to accept are reset by nginx.
             self.assertEqual(load.cut, 0, load.last)
+        elif graceful:
+            self.assertLess(load.cut, 10, load.last)
         else:
             # A running task may be finished; nothing that is queued may be.
             self.assertLess(spent, 3 * slowness())
@@ -132,6 +135,7 @@ class Ending(unittest.TestCase):
     def test_term_under_load(self):
         self.under_load(signal.SIGTERM, False)
 
+    @unittest.skipUnless(has("threads"), "nginx without thread pools")
     def test_quit_under_load_with_a_full_pool(self):
         self.under_load(
             signal.SIGQUIT,
@@ -140,6 +144,7 @@ class Ending(unittest.TestCase):
             server="weft_thread_pool tiny;" + SERVER,
         )
 
+    @unittest.skipUnless(has("threads"), "nginx without thread pools")
     def test_term_with_much_queued(self):
         """Seconds of work are queued, and are dropped. nginx's pool is gone before the module is."""
         self.much_queued(main="thread_pool one threads=1;", server="weft_thread_pool one;" + SERVER)
@@ -166,6 +171,7 @@ class Ending(unittest.TestCase):
                 connection.close()
             self.finish(site)
 
+    @unittest.skipUnless(has("threads"), "nginx without thread pools")
     def test_quit_while_clients_have_gone(self):
         """Tasks whose clients have left do not hold the worker."""
         site = self.site(main="thread_pool one threads=1;", server="weft_thread_pool one;" + SERVER)
