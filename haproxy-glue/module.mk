@@ -26,4 +26,4 @@ soak-haproxy: stage
 	@PKG_CONFIG_PATH='$(STAGE)/lib/pkgconfig' HAPROXY_FLAGS='DEBUG_CFLAGS=-g' \
 	    HAPROXY_CFLAGS='-fsanitize=address,undefined -fno-omit-frame-pointer -O1' \
 	    HAPROXY_LDFLAGS='-fsanitize=address,undefined' haproxy-glue/build $(HAPROXY_OUT)-sanitized
-	@HAPROXY_BIN=$(HAPROXY_OUT)-sanitized/haproxy tests/haproxy/soak --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+	@HAPROXY_BIN=$(HAPROXY_OUT)-sanitized/haproxy HAPROXY_ARGS=-dMno-cache,no-merge tests/haproxy/soak --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
