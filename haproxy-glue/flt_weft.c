@@ -116,8 +116,10 @@ static void response(struct weft_flt_ctx *ctx, struct filter *filter, struct htt
         return;
     }
     if (txn->status == 304) {
-        /* its ETag is that of the coded 200 */
+        /* its ETag is that of the coded 200, where that is what the client has */
         ctx->why = "off:status";
+        if (ctx->weak)
+            weft_flt_weak_etag(htx);
         if (ctx->conf->vary)
             weft_flt_vary(htx);
         return;
@@ -155,8 +157,10 @@ static int http_headers(struct stream *s, struct filter *filter, struct http_msg
         return 1;
     if (msg->chn->flags & CF_ISRESP)
         response(ctx, filter, msg);
-    else
+    else {
         ctx->codec = weft_flt_negotiate(ctx->conf, htxbuf(&msg->chn->buf));
+        ctx->weak = weft_flt_asks_weak(htxbuf(&msg->chn->buf));
+    }
     return 1;
 }
 

@@ -54,6 +54,7 @@ struct weft_flt_ctx {
     unsigned int finished:1;
     unsigned int done:1;
     unsigned int unmarked:1; /* fed since the last flush */
+    unsigned int weak:1;     /* the client has a coded response: it knows a weak ETag */
     const char *why;        /* the coding, or why not */
     unsigned long long in, out;
 };
@@ -70,6 +71,8 @@ void weft_flt_conf_free(struct weft_flt_conf *conf);
 uint32_t weft_flt_negotiate(struct weft_flt_conf *conf, struct htx *htx);
 const char *weft_flt_eligible(struct weft_flt_ctx *ctx, struct http_msg *msg);
 int weft_flt_vary(struct htx *htx);
+int weft_flt_asks_weak(struct htx *htx);
+int weft_flt_weak_etag(struct htx *htx);
 int weft_flt_coded(struct weft_flt_ctx *ctx, struct http_msg *msg);
 unsigned long long weft_flt_length(struct htx *htx);
 

@@ -140,7 +140,7 @@ int weft_flt_vary(struct htx *htx)
     return http_replace_header_value(htx, &ctx, ist2(b_orig(chunk), b_data(chunk)));
 }
 
-static int weak_etag(struct htx *htx)
+int weft_flt_weak_etag(struct htx *htx)
 {
     struct http_hdr_ctx ctx = { .blk = NULL };
 
@@ -163,6 +163,17 @@ static int weak_etag(struct htx *htx)
     return 1;
 }
 
+/* Whether the client asks with the ETag that a coded response had. */
+int weft_flt_asks_weak(struct htx *htx)
+{
+    struct http_hdr_ctx ctx = { .blk = NULL };
+
+    while (http_find_header(htx, ist("If-None-Match"), &ctx, 0))
+        if (istmatch(ctx.value, ist("W/")))
+            return 1;
+    return 0;
+}
+
 static void remove_all(struct htx *htx, struct ist name)
 {
     struct http_hdr_ctx ctx = { .blk = NULL };
@@ -181,7 +192,7 @@ int weft_flt_coded(struct weft_flt_ctx *ctx, struct http_msg *msg)
     struct htx_sl *sl = http_get_stline(htx);
     struct ist name = ist(weft_flt_codings[ctx->codec]);
 
-    if (!sl || !weak_etag(htx) || (ctx->conf->vary && !weft_flt_vary(htx)))
+    if (!sl || !weft_flt_weak_etag(htx) || (ctx->conf->vary && !weft_flt_vary(htx)))
         return 0;
     if (!(msg->flags & HTTP_MSGF_TE_CHNK) && ctx->s->txn->meth != HTTP_METH_HEAD) {
         if (!http_add_header(htx, ist("Transfer-Encoding"), ist("chunked")))

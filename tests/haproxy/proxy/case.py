@@ -15,10 +15,10 @@ import time
 import unittest
 
 from harness import coding, http1, http2
-from harness.case import KEEP, NginxCase, Upstream, body, certificate
+from harness.case import KEEP, NginxCase, Site, Upstream, body, certificate
 from harness.nginx import free_ports, slowness
 
-__all__ = ["BINARY", "CODINGS", "HaproxyCase", "HaproxySite", "body"]
+__all__ = ["BINARY", "CODINGS", "HaproxyCase", "HaproxySite", "SharedCase", "body", "not_here"]
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 BINARY = os.environ.get("HAPROXY_BIN", os.path.join(ROOT, "target/haproxy/haproxy"))
@@ -69,7 +69,7 @@ frontend inner
 class HaproxySite:
     """One HAProxy and its upstream in a folder: started, watched and ended by process id."""
 
-    def __init__(self, filter="", threads=4, frontend="", defaults="", more=""):
+    def __init__(self, filter="", threads=4, frontend="", defaults="", more="", upstream=None):
         self.folder = tempfile.mkdtemp(prefix="weft-haproxy-")
         self.values = {"FILTER": filter, "THREADS": str(threads), "FRONTEND": frontend, "DEFAULTS": defaults, "GLOBAL": more}
         certificate(self.folder)
@@ -77,7 +77,7 @@ class HaproxySite:
             for name in ("cert.pem", "key.pem"):
                 with open(os.path.join(self.folder, name)) as file:
                     both.write(file.read())
-        self.upstream = Upstream(self.folder)
+        self.upstream = upstream or Upstream(self.folder)
         self.process, self._read = None, 0
         self.ports = []
 
@@ -168,7 +168,7 @@ class HaproxySite:
             except subprocess.TimeoutExpired:
                 problems.append("HAProxy still runs 20 s after SIGTERM")
             self.kill()
-        self.upstream.stop()
+        problems += self.upstream.stop() or []
         if self.process:
             problems += self.faults(allowed)
         if KEEP or problems:
@@ -189,7 +189,7 @@ class HaproxyCase(NginxCase):
     def setUpClass(cls):
         if not os.path.exists(BINARY):
             raise unittest.SkipTest(f"no {BINARY}")
-        cls.site = HaproxySite(cls.filter, cls.threads, cls.frontend, cls.defaults, cls.more)
+        cls.site = HaproxySite(cls.filter, cls.threads, cls.frontend, cls.defaults, cls.more, cls.source())
         try:
             cls.site.start()
         except BaseException:
@@ -198,6 +198,11 @@ class HaproxyCase(NginxCase):
         # nginx's case calls the server so.
         cls.nginx = cls.site
         cls.port = cls.site.ports[0]
+
+    @classmethod
+    def source(cls):
+        """What HAProxy stands in front of, if not the upstream itself."""
+        return None
 
     def fetch(self, where, uri, ae, method="GET", headers=()):
         """`where`: the client's protocol and the server's, as in "h1 h2"."""
@@ -219,3 +224,21 @@ class HaproxyCase(NginxCase):
 
     def decoded(self, response):
         return coding.check_whole(self.coding, response.body)
+
+
+def not_here(reason):
+    """In place of a shared test that says something of another host."""
+    return unittest.skip(reason)(lambda self: None)
+
+
+class SharedCase(HaproxyCase):
+    """Behind it an nginx without weft has the files: a class of tests/nginx becomes one of HAProxy by
+    inheriting from both, as for Apache. Its configuration is nginx's, less the words of weft."""
+
+    filter = "codings zstd"
+
+    @classmethod
+    def source(cls):
+        files = cls.files() if callable(cls.files) else cls.files
+        server = re.sub(r"\bweft\w* [^;]*;", "", cls.server)
+        return Site(server, cls.http, files=files, upstream=cls.upstream).start()
