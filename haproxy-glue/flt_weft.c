@@ -22,6 +22,7 @@
 #include <haproxy/tools.h>
 
 #include "flt_weft.h"
+#include "flt_weft_compat.h"
 
 /* Where the source has been silent for so long, what was fed is flushed: milliseconds. */
 #define QUIET 2
@@ -95,6 +96,15 @@ void weft_flt_ready(void *user)
 
     /* a message: analysers run, whatever the channels say */
     task_wakeup(ctx->s->task, TASK_WOKEN_MSG);
+}
+
+/* The source has been silent: the analyser of bodies shall look. */
+static void check_timeouts(struct stream *s, struct filter *filter)
+{
+    struct weft_flt_ctx *ctx = filter->ctx;
+
+    if (ctx && ctx->unmarked && tick_is_expired(s->res.analyse_exp, now_ms))
+        s->pending_events |= TASK_WOKEN_MSG;
 }
 
 /* ---- headers */
@@ -332,7 +342,7 @@ static int take(struct weft_flt_ctx *ctx, struct channel *chn, struct htx *htx, 
              * To be called again when the client has taken some: by the stream's own loop, which
              * sees a write only as a change, and later by the connection.
              */
-            chn->flags = (chn->flags & ~CF_WRITE_PARTIAL) | CF_WAKE_WRITE;
+            chn->flags = (chn->flags & ~WEFT_FLT_WRITTEN) | CF_WAKE_WRITE;
             break;
         }
         cap -= sizeof(struct htx_blk);
@@ -374,7 +384,7 @@ static int http_payload(struct stream *s, struct filter *filter, struct http_msg
         ctx->finished = 1;
         ctx->unmarked = 0;
     }
-    if (all && !last && (chn->flags & (CF_SHUTR | CF_SHUTW))) {
+    if (all && !last && weft_flt_shut(s, chn)) {
         /* cut short: with nothing held here it ends as it would without us */
         flt_update_offsets(filter, chn, -(int)drop(ctx, htx, offset, 0));
         return 0;
@@ -387,7 +397,7 @@ static int http_payload(struct stream *s, struct filter *filter, struct http_msg
             ctx->unmarked = 0;
         }
     }
-    chn->flags &= ~CF_ANA_TIMEOUT;
+    chn->flags &= ~WEFT_FLT_EXPIRED;
     chn->analyse_exp = ctx->unmarked && all ? tick_add(now_ms, QUIET) : TICK_ETERNITY;
 
     grown -= drop(ctx, htx, offset, 1);
@@ -444,6 +454,7 @@ struct flt_ops weft_flt_ops = {
     .deinit_per_thread = deinit_per_thread,
     .attach = attach,
     .detach = detach,
+    .check_timeouts = check_timeouts,
     .http_headers = http_headers,
     .http_payload = http_payload,
     .http_end = http_end,

@@ -20,6 +20,7 @@
 #include <haproxy/tools.h>
 
 #include "flt_weft.h"
+#include "flt_weft_compat.h"
 
 __decl_spinlock(engine_lock);
 
@@ -84,7 +85,7 @@ int weft_flt_start(void)
     status = weft_queue_new(engine, notify, event_fd_of, &queue);
     if (status != WEFT_OK)
         goto error;
-    fd_insert(event_fd, event_fd_of, news, tid_bit);
+    weft_flt_watch(event_fd, event_fd_of, news);
     fd_want_recv(event_fd);
     return 0;
 error:

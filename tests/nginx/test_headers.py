@@ -217,7 +217,7 @@ class Proxied(NginxCase):
 
     def test_headers_without_body_leave_first(self):
         """Headers of a stream leave at once, before the first byte of the body."""
-        uri = path("chunked", 3000, type="text/html", wait_body=0.6, h="X-Accel-Buffering:no")
+        uri = path("chunked", 3000, type="text/html", wait_body=1.2, h="X-Accel-Buffering:no")
         with self.connect() as connection:
             connection.send(uri)
             response = connection.head()
