@@ -220,22 +220,27 @@ static int feed(struct weft_flt_ctx *ctx, struct htx *htx, unsigned int offset, 
         enum htx_blk_type type = htx_get_blk_type(blk);
         struct ist value;
         size_t used = 0;
+        int held;
 
         if (type == HTX_BLK_UNUSED)
             continue;
+        if (!len)
+            return 1;
         if (ends(type)) {
             *last = 1;
             break;
         }
-        if (!len)
-            return 1;
         if (type != HTX_BLK_DATA)
             return -1;
         value = istadv(htx_get_blk_value(htx, blk), from);
+        /* a filter before this one may hold back the rest of a block, and what follows */
+        held = value.len > len;
         value.len = MIN(value.len, len);
         len -= value.len;
         if (skip >= value.len) {
             skip -= value.len;
+            if (held)
+                return 1;
             continue;
         }
         value = istadv(value, skip);
@@ -252,6 +257,8 @@ static int feed(struct weft_flt_ctx *ctx, struct htx *htx, unsigned int offset, 
             if (status == WEFT_AGAIN && value.len)
                 return 0;
         }
+        if (held)
+            return 1;
     }
     *last |= (htx->flags & HTX_FL_EOM) != 0;
     return 1;

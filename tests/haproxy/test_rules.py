@@ -254,6 +254,14 @@ class Rules(HaproxyCase):
             self.assertEqual(found[1], said)
 
 
+class BetweenOthers(Rules):
+    """Filters that forward as much as they please, in front of ours and behind it: a body whose rest one of
+    them held back was once taken for ended."""
+
+    before = "filter trace name before random-forwarding quiet"
+    frontend = "filter trace name behind random-forwarding quiet"
+
+
 class SmallBuffers(HaproxyCase):
     """A buffer of 16 KiB, half of which the response's headers take."""
 

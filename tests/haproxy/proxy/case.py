@@ -47,12 +47,14 @@ defaults
 frontend near
     bind 127.0.0.1:%0%
     bind 127.0.0.1:%1% ssl crt %DIR%/both.pem alpn h2,http/1.1
+    %BEFORE%
     filter weft %FILTER%
     %FRONTEND%
     default_backend up
 frontend far
     bind 127.0.0.1:%2%
     bind 127.0.0.1:%3% ssl crt %DIR%/both.pem alpn h2,http/1.1
+    %BEFORE%
     filter weft %FILTER%
     %FRONTEND%
     default_backend up_h2
@@ -69,9 +71,10 @@ frontend inner
 class HaproxySite:
     """One HAProxy and its upstream in a folder: started, watched and ended by process id."""
 
-    def __init__(self, filter="", threads=4, frontend="", defaults="", more="", upstream=None):
+    def __init__(self, filter="", threads=4, frontend="", defaults="", more="", upstream=None, before=""):
         self.folder = tempfile.mkdtemp(prefix="weft-haproxy-")
-        self.values = {"FILTER": filter, "THREADS": str(threads), "FRONTEND": frontend, "DEFAULTS": defaults, "GLOBAL": more}
+        self.values = {"FILTER": filter, "THREADS": str(threads), "FRONTEND": frontend, "BEFORE": before}
+        self.values.update(DEFAULTS=defaults, GLOBAL=more)
         certificate(self.folder)
         with open(os.path.join(self.folder, "both.pem"), "w") as both:
             for name in ("cert.pem", "key.pem"):
@@ -183,13 +186,13 @@ class HaproxyCase(NginxCase):
 
     filter = "types text/plain,application/json,text/event-stream"
     threads = 4
-    frontend = defaults = more = ""
+    frontend = defaults = more = before = ""
 
     @classmethod
     def setUpClass(cls):
         if not os.path.exists(BINARY):
             raise unittest.SkipTest(f"no {BINARY}")
-        cls.site = HaproxySite(cls.filter, cls.threads, cls.frontend, cls.defaults, cls.more, cls.source())
+        cls.site = HaproxySite(cls.filter, cls.threads, cls.frontend, cls.defaults, cls.more, cls.source(), cls.before)
         try:
             cls.site.start()
         except BaseException:
