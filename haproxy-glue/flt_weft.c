@@ -109,6 +109,15 @@ static void check_timeouts(struct stream *s, struct filter *filter)
 
 /* ---- headers */
 
+/* Before a response is judged: one of before it, a 100 or one that is tried again, counts no more. */
+static void forget(struct weft_flt_ctx *ctx)
+{
+    weft_stream_free(ctx->stream);
+    ctx->stream = NULL;
+    ctx->fed = ctx->finished = ctx->done = ctx->unmarked = 0;
+    ctx->in = ctx->out = 0;
+}
+
 static void response(struct weft_flt_ctx *ctx, struct filter *filter, struct http_msg *msg)
 {
     struct http_txn *txn = ctx->s->txn;
@@ -116,6 +125,7 @@ static void response(struct weft_flt_ctx *ctx, struct filter *filter, struct htt
     const char *why = weft_flt_eligible(ctx, msg);
     weft_status status;
 
+    forget(ctx);
     if (why) {
         ctx->why = why;
         return;
@@ -446,11 +456,8 @@ static void http_reset(struct stream *s, struct filter *filter, struct http_msg 
 {
     struct weft_flt_ctx *ctx = filter->ctx;
 
-    /* after a 100: the response proper is judged anew */
-    if (ctx && (msg->chn->flags & CF_ISRESP)) {
-        weft_stream_free(ctx->stream);
-        ctx->stream = NULL;
-    }
+    if (ctx && (msg->chn->flags & CF_ISRESP))
+        forget(ctx);
 }
 
 struct flt_ops weft_flt_ops = {
