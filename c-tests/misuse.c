@@ -65,6 +65,7 @@ static void nulls(void)
     CHECK_EQ(weft_engine_histogram(engine, 0, counts, NULL, 2, NULL), WEFT_E_INVALID);
     CHECK_EQ(weft_engine_histogram(engine, 4, counts, NULL, 2, NULL), WEFT_E_INVALID);
     CHECK(counts[0] == 77 && counts[1] == 77);
+    CHECK_EQ(weft_engine_start(NULL), WEFT_E_INVALID);
     CHECK_EQ(weft_engine_trim(NULL), WEFT_E_INVALID);
     CHECK_EQ(weft_engine_shutdown(NULL, 0), WEFT_E_INVALID);
     weft_engine_free(NULL);
@@ -344,6 +345,7 @@ static void after_shutdown(uint32_t threads)
         CHECK_EQ(weft_stream_poll(stream, buffer, sizeof buffer, &made, &events), WEFT_E_SHUTDOWN);
         CHECK(used == 77 && made == 77 && events == 77);
     }
+    CHECK_EQ(weft_engine_start(engine), WEFT_E_SHUTDOWN);
     CHECK_EQ(weft_engine_trim(engine), WEFT_OK);
     /* Handles in the order that nobody would choose. */
     CHECK_EQ(weft_queue_new(engine, NULL, NULL, &queue), WEFT_OK);

@@ -5,33 +5,9 @@
 
 #include "body.h"
 
-#include <dirent.h>
-#include <sys/resource.h>
+#include "tasks.h"
 
-/* The nice value of each thread that is weft's, or of each that is not; how many there are. */
-static int nices(int of_weft, int *found, int room)
-{
-    int count = 0;
-    DIR *tasks = opendir("/proc/self/task");
-    CHECK(tasks != NULL);
-    for (struct dirent *entry; (entry = readdir(tasks)) != NULL;) {
-        char path[300], comm[32] = "";
-        FILE *file;
-        if (entry->d_name[0] == '.')
-            continue;
-        snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
-        file = fopen(path, "r");
-        if (!file)
-            continue; /* it has ended */
-        if (fgets(comm, sizeof comm, file) == NULL)
-            comm[0] = 0;
-        fclose(file);
-        if ((strcmp(comm, "weft\n") == 0) == of_weft && count < room)
-            found[count++] = getpriority(PRIO_PROCESS, (id_t)atoi(entry->d_name));
-    }
-    closedir(tasks);
-    return count;
-}
+#include <sys/resource.h>
 
 static void with_nice(uint32_t nice)
 {
@@ -42,7 +18,8 @@ static void with_nice(uint32_t nice)
     bytes coded = { 0 };
     size_t len = 300000;
     unsigned char *data = make(len, JSON, 1);
-    int found[64], count, own = getpriority(PRIO_PROCESS, 0);
+    pid_t tasks[64];
+    int count, own = getpriority(PRIO_PROCESS, 0);
     weft_engine_options_init(&options);
     CHECK_EQ(options.thread_nice, 0);
     options.threads = 2;
@@ -51,12 +28,14 @@ static void with_nice(uint32_t nice)
     what.inline_us = 0;
     what.segment_size = 30000;
     send_body(engine, &what, &how, data, len, &coded);
-    count = nices(1, found, 64);
+    count = tasks_of(1, tasks, 64);
     CHECK(count >= 1 && count <= 2);
     for (int i = 0; i < count; i++) {
         /* A thread that has had no task yet is as it was. */
         int lowered = own + (int)nice < 19 ? own + (int)nice : 19;
-        CHECK(found[i] == lowered || (count == 2 && found[i] == own && found[1 - i] == lowered));
+        int found = getpriority(PRIO_PROCESS, (id_t)tasks[i]);
+        int other = getpriority(PRIO_PROCESS, (id_t)tasks[count - 1 - i]);
+        CHECK(found == lowered || (count == 2 && found == own && other == lowered));
     }
     CHECK_EQ(getpriority(PRIO_PROCESS, 0), own);
     bytes_free(&coded);

@@ -442,14 +442,27 @@ weft_status weft_level_bounds(uint32_t codec, int32_t *min, int32_t *max, int32_
 // `options` is NULL or valid for writing.
 void weft_engine_options_init(struct weft_engine_options *options);
 
-// Makes an engine. `options` may be NULL for the defaults. Starts no thread. Any thread.
+// Makes an engine. `options` may be NULL for the defaults. Starts no thread; those that
+// `options.threads` asks for start at the first task or by `weft_engine_start`, and run on the CPUs of
+// the thread that calls here (`sched_setaffinity`), whoever starts them. Any thread.
 // `WEFT_E_INVALID`: an option out of range, an executor without `post`. When it fails, `release` is
 // not called: the executor's `ctx` is still the host's.
 //
 // # Safety
 // `options` is NULL or valid as its size says, with an executor that is NULL or valid;
 // `engine` is valid for writing.
-weft_status weft_engine_new(const struct weft_engine_options *options, struct weft_engine **engine);
+weft_status weft_engine_new(const struct weft_engine_options *options,
+                            struct weft_engine **engine);
+
+// Starts the engine's own threads now, which would start at the first task: for a host that may
+// start none later, since it gives up the right to (`RLIMIT_NPROC`, seccomp) or changes its user.
+// After the last `fork`. Nothing to do, and `WEFT_OK`, where they run already, with an executor of
+// the host's, and with `threads` 0. `WEFT_E_NOMEM`: the system gives no thread; the next call or the
+// next task tries again. `WEFT_E_SHUTDOWN` after `weft_engine_shutdown`. Any thread.
+//
+// # Safety
+// `engine` is NULL or a live engine.
+weft_status weft_engine_start(struct weft_engine *engine);
 
 // What the engine has done and holds. Any thread; the figures are each right, not of one instant.
 //

@@ -153,6 +153,17 @@ impl Engine {
         }))
     }
 
+    /// Starts threads of the engine's own now.
+    pub fn start(&self) -> Result<(), Status> {
+        if self.is_stopping() {
+            return Err(Status::Shutdown);
+        }
+        match self.executor.as_ref().is_none_or(|executor| executor.start()) {
+            true => Ok(()),
+            false => Err(Status::NoMemory),
+        }
+    }
+
     pub(crate) fn store(&self) -> &Arc<Retain> {
         &self.store
     }

@@ -19,6 +19,7 @@ unsafe extern "C" {
         engine: *const weft_engine,
         info: *mut weft_engine_info,
     ) -> weft_status;
+    pub fn weft_engine_start(engine: *mut weft_engine) -> weft_status;
     pub fn weft_engine_trim(engine: *mut weft_engine) -> weft_status;
     pub fn weft_engine_shutdown(engine: *mut weft_engine, timeout_ms: u32) -> weft_status;
     pub fn weft_engine_free(engine: *mut weft_engine);

@@ -209,6 +209,8 @@ impl<'a> World<'a> {
             27 => {
                 self.stats();
                 // SAFETY: NULL or a live engine.
+                unsafe { weft_engine_start(self.engine.get()) };
+                // SAFETY: NULL or a live engine.
                 unsafe { weft_engine_trim(self.engine.get()) };
             }
             28 => self.wrong_calls(place),

@@ -56,6 +56,11 @@ pub trait Executor: Send + Sync {
         false
     }
 
+    /// Starts threads of its own now, which it would at the first task; false where it cannot.
+    fn start(&self) -> bool {
+        true
+    }
+
     /// Takes no more tasks and waits for what is its own; false where the time did not suffice.
     fn stop(&self, _limit: Duration) -> bool {
         true

@@ -2,7 +2,8 @@
 //!
 //! That crate starts its threads when the pool is built, unwraps a failed start, and leaves signal
 //! masks to its user. So the pool is built at the first task (a process may load weft and fork
-//! before), with signals blocked meanwhile, and a failure to build refuses the task.
+//! before) or when the host says so, with signals blocked meanwhile, and a failure to build refuses
+//! the task.
 
 use super::{Executor, Task};
 use crate::sync::{Condvar, Mutex};
@@ -16,9 +17,15 @@ use threadpool::ThreadPool;
 /// Own threads.
 pub struct Threads {
     count: usize,
-    nice: u32,
     pool: Mutex<State>,
-    alive: Arc<Alive>,
+    setting: Arc<Setting>,
+    census: Arc<Census>,
+}
+
+/// What a thread is given before its first task.
+struct Setting {
+    nice: u32,
+    cpus: Option<Cpus>,
 }
 
 enum State {
@@ -27,21 +34,41 @@ enum State {
     Stopped,
 }
 
-/// Threads that have run a task and not ended.
+/// Which threads there are.
 #[derive(Default)]
-struct Alive {
-    count: Mutex<u64>,
-    ended: Condvar,
+struct Census {
+    counts: Mutex<Counts>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Counts {
+    started: u64,
+    /// Have begun a task, their first.
+    entered: u64,
+    ended: u64,
 }
 
 /// Counts its thread out when the thread ends.
-struct Counted(Arc<Alive>);
+struct Counted(Arc<Census>);
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        *self.0.count.lock() -= 1;
-        self.0.ended.notify_all();
+        self.0.counts.lock().ended += 1;
+        self.0.changed.notify_all();
     }
+}
+
+/// The first time on a thread of the pool: counts it in, and sets it up.
+fn enter(setting: &Setting, census: &Arc<Census>) {
+    COUNTED.with_borrow_mut(|counted| {
+        counted.get_or_insert_with(|| {
+            setting.apply();
+            census.counts.lock().entered += 1;
+            census.changed.notify_all();
+            Counted(Arc::clone(census))
+        });
+    });
 }
 
 thread_local! {
@@ -49,9 +76,26 @@ thread_local! {
 }
 
 impl Threads {
-    /// `count` threads, none of them started, so many steps of nice(2) below the process.
+    /// `count` threads, none of them started, so many steps of nice(2) below the process, on the
+    /// CPUs of this thread: whoever posts the first task may be bound to one.
     pub fn new(count: usize, nice: u32) -> Threads {
-        Threads { count, nice, pool: Mutex::new(State::NotYet), alive: Arc::default() }
+        let setting = Arc::new(Setting { nice, cpus: own_cpus() });
+        Threads { count, pool: Mutex::new(State::NotYet), setting, census: Arc::default() }
+    }
+
+    /// Counts in the threads that had no task yet, so that the end of each can be waited for: each
+    /// stays until all are there.
+    fn call_the_roll(&self, pool: &ThreadPool) {
+        for _ in 0..self.count {
+            let (census, setting) = (Arc::clone(&self.census), Arc::clone(&self.setting));
+            pool.execute(move || {
+                enter(&setting, &census);
+                let mut counts = census.counts.lock();
+                while counts.entered < counts.started {
+                    counts = census.changed.wait(counts, None);
+                }
+            });
+        }
     }
 
     /// The pool, started when need be.
@@ -60,6 +104,7 @@ impl Threads {
         if let State::NotYet = *state {
             // Held while the threads start: a second poster has to wait for them either way.
             *state = State::Started(start(self.count)?);
+            self.census.counts.lock().started = self.count as u64;
         }
         match &*state {
             State::Started(pool) => Some(pool.clone()),
@@ -92,17 +137,39 @@ fn start(count: usize) -> Option<ThreadPool> {
     built.ok()
 }
 
-/// Of this thread: on Linux a thread has a nice value of its own (setpriority(2)). One that may not be
-/// lowered works as well.
-fn lower_priority(steps: u32) {
+#[cfg(target_os = "linux")]
+type Cpus = rustix::thread::CpuSet;
+#[cfg(not(target_os = "linux"))]
+type Cpus = ();
+
+/// Where this thread may run; None where the system does not say.
+fn own_cpus() -> Option<Cpus> {
     #[cfg(target_os = "linux")]
-    if steps > 0 && !cfg!(weft_model) {
-        use rustix::process::{getpriority_process, setpriority_process};
-        let before = getpriority_process(None).unwrap_or(0);
-        let _ = setpriority_process(None, before.saturating_add(steps as i32).min(19));
+    if !cfg!(weft_model) {
+        return rustix::thread::sched_getaffinity(None).ok();
     }
-    #[cfg(not(target_os = "linux"))]
-    let _ = steps;
+    None
+}
+
+impl Setting {
+    /// To this thread: on Linux a thread has a nice value (setpriority(2)) and CPUs of its own. One
+    /// that may not have them works as well.
+    fn apply(&self) {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::process::{getpriority_process, setpriority_process};
+            if let Some(cpus) = &self.cpus
+                && own_cpus().as_ref() != Some(cpus)
+            {
+                let _ = rustix::thread::sched_setaffinity(None, cpus);
+            }
+            if self.nice > 0 && !cfg!(weft_model) {
+                let before = getpriority_process(None).unwrap_or(0);
+                let nice = before.saturating_add(self.nice as i32).min(19);
+                let _ = setpriority_process(None, nice);
+            }
+        }
+    }
 }
 
 impl Executor for Threads {
@@ -110,15 +177,9 @@ impl Executor for Threads {
         let Some(pool) = self.pool() else {
             return Err(task);
         };
-        let (alive, nice) = (Arc::clone(&self.alive), self.nice);
+        let (census, setting) = (Arc::clone(&self.census), Arc::clone(&self.setting));
         pool.execute(move || {
-            COUNTED.with_borrow_mut(|counted| {
-                counted.get_or_insert_with(|| {
-                    lower_priority(nice);
-                    *alive.count.lock() += 1;
-                    Counted(alive)
-                });
-            });
+            enter(&setting, &census);
             // A panic here would be a fault of the engine itself; it must not cost a thread.
             let _ = catch_unwind(AssertUnwindSafe(|| task.run()));
         });
@@ -129,23 +190,31 @@ impl Executor for Threads {
         true
     }
 
+    fn start(&self) -> bool {
+        self.pool().is_some()
+    }
+
     fn stop(&self, limit: Duration) -> bool {
-        // Without a sender the threads end once their queue is empty.
         let pool = std::mem::replace(&mut *self.pool.lock(), State::Stopped);
+        if let State::Started(pool) = &pool {
+            self.call_the_roll(pool);
+        }
+        // Without a sender the threads end once their queue is empty.
         drop(pool);
         let until = Instant::now() + limit;
-        let mut count = self.alive.count.lock();
-        while *count > 0 {
+        let mut counts = self.census.counts.lock();
+        while counts.ended < counts.started {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
             }
-            count = self.alive.ended.wait(count, Some(left));
+            counts = self.census.changed.wait(counts, Some(left));
         }
         true
     }
 
     fn threads(&self) -> u64 {
-        *self.alive.count.lock()
+        let counts = self.census.counts.lock();
+        counts.started - counts.ended
     }
 }

@@ -56,7 +56,9 @@ pub unsafe extern "C" fn weft_engine_options_init(options: *mut weft_engine_opti
     unsafe { super::guard::out(options, defaults()) }
 }
 
-/// Makes an engine. `options` may be NULL for the defaults. Starts no thread. Any thread.
+/// Makes an engine. `options` may be NULL for the defaults. Starts no thread; those that
+/// `options.threads` asks for start at the first task or by `weft_engine_start`, and run on the CPUs of
+/// the thread that calls here (`sched_setaffinity`), whoever starts them. Any thread.
 /// `WEFT_E_INVALID`: an option out of range, an executor without `post`. When it fails, `release` is
 /// not called: the executor's `ctx` is still the host's.
 ///
@@ -107,6 +109,23 @@ pub unsafe extern "C" fn weft_engine_new(
         let made = Engine::new(options)?;
         // SAFETY: checked above.
         unsafe { engine.write(Handle::into_raw(made)) };
+        Ok(WEFT_OK)
+    })
+}
+
+/// Starts the engine's own threads now, which would start at the first task: for a host that may
+/// start none later, since it gives up the right to (`RLIMIT_NPROC`, seccomp) or changes its user.
+/// After the last `fork`. Nothing to do, and `WEFT_OK`, where they run already, with an executor of
+/// the host's, and with `threads` 0. `WEFT_E_NOMEM`: the system gives no thread; the next call or the
+/// next task tries again. `WEFT_E_SHUTDOWN` after `weft_engine_shutdown`. Any thread.
+///
+/// # Safety
+/// `engine` is NULL or a live engine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weft_engine_start(engine: *mut weft_engine) -> weft_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        unsafe { Handle::<Arc<Engine>>::get(engine) }?.start()?;
         Ok(WEFT_OK)
     })
 }
