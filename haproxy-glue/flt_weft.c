@@ -14,6 +14,7 @@
 #include <haproxy/channel.h>
 #include <haproxy/global.h>
 #include <haproxy/http_ana-t.h>
+#include <haproxy/log-t.h>
 #include <haproxy/pool.h>
 #include <haproxy/proxy.h>
 #include <haproxy/sample.h>
@@ -114,7 +115,7 @@ static void forget(struct weft_flt_ctx *ctx)
 {
     weft_stream_free(ctx->stream);
     ctx->stream = NULL;
-    ctx->fed = ctx->finished = ctx->done = ctx->unmarked = 0;
+    ctx->fed = ctx->finished = ctx->done = ctx->unmarked = ctx->coded = 0;
     ctx->in = ctx->out = 0;
 }
 
@@ -122,15 +123,14 @@ static void response(struct weft_flt_ctx *ctx, struct filter *filter, struct htt
 {
     struct http_txn *txn = ctx->s->txn;
     struct htx *htx = htxbuf(&msg->chn->buf);
-    const char *why = weft_flt_eligible(ctx, msg);
     weft_status status;
 
     forget(ctx);
-    if (why) {
-        ctx->why = why;
+    ctx->why = weft_flt_eligible(ctx, msg);
+    if (ctx->why)
         return;
-    }
     if (!ctx->codec) {
+        ctx->why = "off:client";
         if (ctx->conf->vary)
             weft_flt_vary(htx);
         return;
@@ -144,16 +144,24 @@ static void response(struct weft_flt_ctx *ctx, struct filter *filter, struct htt
             weft_flt_vary(htx);
         return;
     }
-    if (txn->meth == HTTP_METH_HEAD) {
-        if (weft_flt_coded(ctx, msg))
-            ctx->why = weft_flt_codings[ctx->codec];
-        return;
-    }
-    /* chunks are what tells the end of a coded body; a body that ends with its connection has none */
-    if (!(msg->flags & HTTP_MSGF_XFER_LEN) || (msg->flags & HTTP_MSGF_BODYLESS) || !(txn->req.flags & HTTP_MSGF_VER_11)) {
-        ctx->why = (msg->flags & HTTP_MSGF_BODYLESS) ? "off:length" : "off:version";
+    /*
+     * Chunks are what tells the end of a coded body: HTTP/1.0 knows none, and a body that ends with its
+     * connection has none. HEAD is answered as GET would be.
+     */
+    if (!(txn->req.flags & HTTP_MSGF_VER_11))
+        ctx->why = "off:version";
+    else if (txn->meth != HTTP_METH_HEAD && (msg->flags & HTTP_MSGF_BODYLESS))
+        ctx->why = "off:length";
+    else if (!(msg->flags & HTTP_MSGF_XFER_LEN))
+        ctx->why = "off:version";
+    if (ctx->why) {
         if (ctx->conf->vary)
             weft_flt_vary(htx);
+        return;
+    }
+    if (txn->meth == HTTP_METH_HEAD) {
+        ctx->coded = weft_flt_coded(ctx, msg);
+        ctx->why = ctx->coded ? weft_flt_codings[ctx->codec] : "off:error";
         return;
     }
     status = weft_flt_begin(ctx, weft_flt_length(htx));
@@ -165,6 +173,7 @@ static void response(struct weft_flt_ctx *ctx, struct filter *filter, struct htt
             weft_flt_vary(htx);
         return;
     }
+    ctx->coded = 1;
     ctx->why = weft_flt_codings[ctx->codec];
     register_data_filter(ctx->s, msg->chn, filter);
 }
@@ -175,11 +184,20 @@ static int http_headers(struct stream *s, struct filter *filter, struct http_msg
 
     if (!ctx)
         return 1;
-    if (msg->chn->flags & CF_ISRESP)
+    if (msg->chn->flags & CF_ISRESP) {
+        /* else it would be gone with its backend, before the log line that asks it */
+        filter->flags &= ~FLT_FL_IS_BACKEND_FILTER;
         response(ctx, filter, msg);
+    }
     else {
         ctx->codec = weft_flt_negotiate(ctx->conf, htxbuf(&msg->chn->buf));
         ctx->weak = weft_flt_asks_weak(htxbuf(&msg->chn->buf));
+        /*
+         * A log line with samples in it and nothing that is known only at the end would be written before
+         * any filter has seen the response, and say nothing of us.
+         */
+        if ((s->logs.logwait & LW_XPRT) && !(strm_fe(s)->options & PR_O_LOGASAP))
+            s->logs.logwait |= LW_BYTES;
     }
     return 1;
 }
@@ -477,16 +495,23 @@ struct flt_ops weft_flt_ops = {
 
 /* ---- for logs */
 
+/* Frontend and backend may have a filter each: the one that coded, or the first. */
 static struct weft_flt_ctx *of(struct stream *s)
 {
+    struct weft_flt_ctx *first = NULL;
     struct filter *filter;
 
     if (!s)
         return NULL;
-    list_for_each_entry(filter, &strm_flt(s)->filters, list)
-        if (FLT_ID(filter) == weft_flt_id)
-            return filter->ctx;
-    return NULL;
+    list_for_each_entry(filter, &strm_flt(s)->filters, list) {
+        struct weft_flt_ctx *ctx = FLT_ID(filter) == weft_flt_id ? filter->ctx : NULL;
+
+        if (ctx && ctx->coded)
+            return ctx;
+        if (!first)
+            first = ctx;
+    }
+    return first;
 }
 
 static int fetch_status(const struct arg *args, struct sample *smp, const char *kw, void *private)

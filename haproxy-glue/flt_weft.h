@@ -54,6 +54,7 @@ struct weft_flt_ctx {
     unsigned int finished:1;
     unsigned int done:1;
     unsigned int unmarked:1; /* fed since the last flush */
+    unsigned int coded:1;    /* the response says that it is coded */
     unsigned int weak:1;     /* the client has a coded response: it knows a weak ETag */
     const char *why;        /* the coding, or why not */
     unsigned long long in, out;

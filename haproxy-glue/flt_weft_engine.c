@@ -1,7 +1,7 @@
 /*
- * weft for HAProxy: one engine for the process, made by the first of its threads after fork, and a
- * queue for each thread, whose news wake it through an eventfd. Threads of weft write that eventfd and
- * touch nothing of HAProxy.
+ * weft for HAProxy: one engine for the process, made by the last of its threads to start, and a queue
+ * for each thread, whose news wake it through an eventfd. Threads of weft write that eventfd and touch
+ * nothing of HAProxy.
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 #define _GNU_SOURCE
@@ -26,6 +26,7 @@ __decl_spinlock(engine_lock);
 
 static weft_engine *engine;
 static int engine_users;
+static cpu_set_t cpus; /* of all threads of HAProxy */
 
 static THREAD_LOCAL weft_queue *queue;
 static THREAD_LOCAL int event_fd = -1;
@@ -47,58 +48,68 @@ static void news(int fd)
 
     if (read(fd, &count, sizeof count) < 0 && errno == EAGAIN)
         fd_cant_recv(fd);
-    weft_queue_dispatch(queue);
+    weft_queue_dispatch(queue); /* of NULL: nothing */
 }
 
-static int cpus(void)
+/*
+ * The engine and its threads. They start here and not at the first response: HAProxy, once it runs,
+ * forbids its process new threads (RLIMIT_NPROC). And they run on the CPUs of all threads of HAProxy,
+ * of which the calling one may have but one (cpu-map).
+ */
+static weft_status open_engine(void)
 {
-    cpu_set_t set;
+    weft_engine_options options = weft_flt_engine.options;
+    int threads = weft_flt_engine.threads, count = CPU_COUNT(&cpus), moved;
+    weft_status status;
+    cpu_set_t own;
 
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    /* the loops have CPUs to do besides */
+    options.threads = threads >= 0 ? threads : MAX(MIN(count, 4), 1);
+    moved = count && sched_getaffinity(0, sizeof own, &own) == 0 && sched_setaffinity(0, sizeof cpus, &cpus) == 0;
+    status = weft_engine_new(&options, &engine);
+    if (moved)
+        sched_setaffinity(0, sizeof own, &own);
+    return status == WEFT_OK ? weft_engine_start(engine) : status;
 }
 
-/* Runs once for each proxy and thread. */
+/* Runs once for each proxy and thread, in one thread at a time. No thread serves before all have been here. */
 int weft_flt_start(void)
 {
     weft_status status = WEFT_OK;
+    cpu_set_t own;
 
-    if (queue)
+    if (event_fd >= 0)
         return 0;
-    HA_SPIN_LOCK(OTHER_LOCK, &engine_lock);
-    if (!engine) {
-        weft_engine_options options = weft_flt_engine.options;
-        int threads = weft_flt_engine.threads;
-
-        /* the loops have CPUs to do besides */
-        options.threads = threads >= 0 ? threads : MIN(cpus(), 4);
-        status = weft_engine_new(&options, &engine);
-    }
-    if (status == WEFT_OK)
-        engine_users++;
-    HA_SPIN_UNLOCK(OTHER_LOCK, &engine_lock);
-    if (status != WEFT_OK)
-        goto error;
     event_fd_of = malloc(sizeof *event_fd_of);
-    if (!event_fd_of || (event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) < 0)
-        goto error;
+    if (!event_fd_of || (event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) < 0) {
+        ha_alert("filter weft: cannot start: %s\n", strerror(errno));
+        return -1;
+    }
     *event_fd_of = event_fd;
-    status = weft_queue_new(engine, notify, event_fd_of, &queue);
-    if (status != WEFT_OK)
-        goto error;
+    HA_SPIN_LOCK(OTHER_LOCK, &engine_lock);
+    if (sched_getaffinity(0, sizeof own, &own) == 0)
+        CPU_OR(&cpus, &cpus, &own);
+    if (++engine_users == global.nbthread)
+        status = open_engine();
+    HA_SPIN_UNLOCK(OTHER_LOCK, &engine_lock);
+    if (status != WEFT_OK) {
+        ha_alert("filter weft: cannot start its threads: %s\n", weft_status_string(status));
+        return -1;
+    }
     weft_flt_watch(event_fd, event_fd_of, news);
     fd_want_recv(event_fd);
     return 0;
-error:
-    ha_alert("filter weft: cannot start: %s\n", status != WEFT_OK ? weft_status_string(status) : strerror(errno));
-    return -1;
 }
 
-/* All streams of the thread are gone. */
+/*
+ * At the end of the thread. After SIGTERM some of its streams are still there; HAProxy frees none of them,
+ * and they have no more callbacks.
+ */
 void weft_flt_stop(void)
 {
     int last;
 
-    if (!queue)
+    if (event_fd < 0)
         return;
     weft_queue_free(queue);
     queue = NULL;
@@ -109,7 +120,7 @@ void weft_flt_stop(void)
     last = --engine_users == 0;
     HA_SPIN_UNLOCK(OTHER_LOCK, &engine_lock);
     if (last) {
-        /* a segment may be on its way; the process ends without it */
+        /* a segment may be under way; the process ends without it */
         weft_engine_free(engine);
         engine = NULL;
     }
@@ -119,6 +130,12 @@ weft_status weft_flt_begin(struct weft_flt_ctx *ctx, unsigned long long length)
 {
     weft_stream_options options;
 
+    if (!queue) {
+        weft_status status = weft_queue_new(engine, notify, event_fd_of, &queue);
+
+        if (status != WEFT_OK)
+            return status;
+    }
     weft_stream_options_init(&options);
     options.codec = ctx->codec;
     options.level = ctx->conf->level[ctx->codec];
@@ -140,7 +157,7 @@ static const struct {
     FIGURE(streams_begun), FIGURE(streams_done), FIGURE(streams_failed), FIGURE(streams_cancelled),
     FIGURE(streams_live), FIGURE(refused_memory), FIGURE(refused_overload), FIGURE(bytes_in),
     FIGURE(bytes_out), FIGURE(segments_inline), FIGURE(segments_tasks), FIGURE(segments_queued),
-    FIGURE(segments_again), FIGURE(tasks_outstanding), FIGURE(cpu_ns), FIGURE(queue_ns),
+    FIGURE(segments_again), FIGURE(segments_refused), FIGURE(posts_refused), FIGURE(tasks_outstanding), FIGURE(cpu_ns), FIGURE(queue_ns),
     FIGURE(memory), FIGURE(memory_peak), FIGURE(memory_idle_encoders), FIGURE(memory_idle_buffers),
     FIGURE(encoders_idle), FIGURE(encoders_running), FIGURE(encoders_made), FIGURE(threads),
 };

@@ -12,7 +12,7 @@
 
 #define ACCEPT_MOST 65536
 
-/* One value in a list of a field, whatever its case; full lines, so quoted commas do not matter. */
+/* Whether a field, all lines of it, lists a value, whatever its case. HAProxy minds quoted commas. */
 static int lists(struct htx *htx, struct ist field, struct ist value)
 {
     struct http_hdr_ctx ctx = { .blk = NULL };
@@ -182,17 +182,29 @@ static void remove_all(struct htx *htx, struct ist name)
         http_remove_header(htx, &ctx);
 }
 
-/*
- * The headers of a coded response. What could fail for want of room comes first: then the response is
- * still whole, and goes as it is.
- */
+/* Room for each header that a coded response gets, a longer Vary and a longer ETag. */
+static int has_room(struct htx *htx)
+{
+    static const char *const fields[] = { "Vary", "ETag" };
+    unsigned int need = 4 * (sizeof(struct htx_blk) + sizeof "Transfer-Encoding" + sizeof "Accept-Encoding");
+
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        struct http_hdr_ctx ctx = { .blk = NULL };
+
+        while (http_find_header(htx, ist(fields[i]), &ctx, 1))
+            need += sizeof(struct htx_blk) + sizeof ", Accept-Encoding" + strlen(fields[i]) + ctx.value.len;
+    }
+    return htx_free_space(htx) >= need;
+}
+
+/* The headers of a coded response. Where there is no room for them it stays as it is: all or none. */
 int weft_flt_coded(struct weft_flt_ctx *ctx, struct http_msg *msg)
 {
     struct htx *htx = htxbuf(&msg->chn->buf);
     struct htx_sl *sl = http_get_stline(htx);
     struct ist name = ist(weft_flt_codings[ctx->codec]);
 
-    if (!sl || !weft_flt_weak_etag(htx) || (ctx->conf->vary && !weft_flt_vary(htx)))
+    if (!sl || !has_room(htx) || !weft_flt_weak_etag(htx) || (ctx->conf->vary && !weft_flt_vary(htx)))
         return 0;
     if (!(msg->flags & HTTP_MSGF_TE_CHNK) && ctx->s->txn->meth != HTTP_METH_HEAD) {
         if (!http_add_header(htx, ist("Transfer-Encoding"), ist("chunked")))

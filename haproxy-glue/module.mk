@@ -6,10 +6,14 @@
 HAPROXY_OUT := target/haproxy
 HAPROXY_GLUE := haproxy-glue/build $(wildcard haproxy-glue/*.[ch])
 
-.PHONY: haproxy
+# The source that is wanted against the one that was built: haproxy-glue/build notes it.
+HAPROXY_WANT = $(if $(HAPROXY_SRC),$(shell cd '$(HAPROXY_SRC)' && pwd),debian)
+HAPROXY_OTHER = $(if $(filter $(HAPROXY_WANT),$(file <$(HAPROXY_OUT)/tree/.unpacked)),,haproxy-other)
+
+.PHONY: haproxy haproxy-other
 haproxy: $(HAPROXY_OUT)/haproxy
 
-$(HAPROXY_OUT)/haproxy: $(HAPROXY_GLUE) target/weft/libweft.a include/weft.h
+$(HAPROXY_OUT)/haproxy: $(HAPROXY_GLUE) target/weft/libweft.a include/weft.h $(HAPROXY_OTHER)
 	@tools/install-packages haproxy
 	@$(MAKE) --no-print-directory stage
 	@PKG_CONFIG_PATH='$(STAGE)/lib/pkgconfig' haproxy-glue/build $(HAPROXY_OUT)

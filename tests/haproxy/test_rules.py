@@ -142,6 +142,23 @@ class Rules(HaproxyCase):
             if self.way.startswith("h1"):
                 self.assertEqual(found[1].body, b"")
 
+    def test_head_of_an_http_1_0_client_answers_the_headers_of_get(self):
+        """HEAD said coded where GET was not."""
+        for behaviour, more in (("length", {"h": 'ETag:"a"'}), ("chunked", {})):
+            uri = path(behaviour, **more)
+            found = [http1.get(self.port, uri, "zstd", method, version="1.0") for method in ("GET", "HEAD")]
+            pairs = [sorted((k.lower(), v) for k, v in r.pairs if k.lower() != "date") for r in found]
+            self.assertEqual(*pairs)
+            self.assertNotIn("Content-Encoding", found[1])
+
+    @each
+    def test_trailers_of_the_source_come_behind_the_coded_body(self):
+        client, server = self.way.split()
+        response = self.ask(path("trailers", 300_000))
+        self.assert_coded(response, body("text", 300_000))
+        if self.way == "h1 h1":
+            self.assertEqual([line.lower() for line in response.trailers], ["x-sum: 17"])
+
     @each
     def test_range_on_a_coded_200_is_ignored_and_on_identity_served(self):
         uri, headers = nginx_path("ranged", len(PAGE), type="image/png"), [("Range", "bytes=10-29")]
@@ -166,7 +183,9 @@ class Rules(HaproxyCase):
         for behaviour in ("cut_length", "cut_chunked"):
             if server == "h2" and behaviour == "cut_chunked":
                 # The HAProxy between says that it is all: its HTTP/2 (2.6) ends a stream that was cut with
-                # END_STREAM, also where there is no filter.
+                # END_STREAM, also where there is no filter. So this is not a cut to the one in front.
+                response = self.ask(path(behaviour, 500_000, at=200_000, hold=0.02))
+                self.assert_same(coding.check_whole(self.coding, response.body), body("text", 500_000)[:200_000])
                 continue
             begun = time.monotonic()
             response = self.ask(path(behaviour, 500_000, at=200_000, hold=0.02))
@@ -181,10 +200,10 @@ class Rules(HaproxyCase):
     def test_headers_leave_first_and_each_flushed_event_can_be_decoded_when_it_arrives(self):
         """The upstream sends an event only when the one before has been decoded here."""
         client, server = self.way.split()
-        if client == "h2":
-            return
-        key = f"{self.coding}{server}"
+        key = f"{self.coding}{client}{server}"
         uri = nginx_path("lockstep", 0, count=4, size=300, key=key)
+        if client == "h2":
+            return self.lockstep2(uri, key, self.site.ports[3 if server == "h2" else 1])
         decoder, plain, events = coding.stream(self.coding), b"", 0
         with http1.Connection(self.site.ports[2 if server == "h2" else 0], 20 * slowness()) as connection:
             connection.send(uri, self.coding)
@@ -193,6 +212,23 @@ class Rules(HaproxyCase):
             self.release(key)
             for piece in connection.stream(response):
                 plain += decoder.feed(piece)
+                if len(plain) >= 300 * (events + 1):
+                    events += 1
+                    self.release(key)
+        self.assertEqual((events, len(plain), decoder.ended), (4, 1200, True))
+
+    def lockstep2(self, uri, key, port):
+        decoder, plain, seen, events = coding.stream(self.coding), b"", 0, 0
+        with http2.Connection(port, timeout=20 * slowness()) as connection:
+            stream = connection.request(uri, self.coding)
+            while stream.headers_at is None:
+                self.assertTrue(connection.step())
+            self.release(key)
+            while not stream.ended:
+                self.assertTrue(connection.step())
+                for _, piece in stream.pieces[seen:]:
+                    plain += decoder.feed(piece)
+                seen = len(stream.pieces)
                 if len(plain) >= 300 * (events + 1):
                     events += 1
                     self.release(key)
@@ -223,15 +259,39 @@ class Rules(HaproxyCase):
 
     @each
     def test_slow_reader_holds_the_source_back_and_gets_it_all(self):
+        """Neither is read on for a client that stops, whatever the length, nor is anything lost."""
         client, server = self.way.split()
-        if client == "h2":
-            return
-        with http1.Connection(self.site.ports[2 if server == "h2" else 0], 20 * slowness(), receive_buffer=4096) as connection:
-            connection.send(path("length", len(LARGE), kind="json"), self.coding)
-            response = connection.head()
-            for _ in connection.stream(response, most=3000):
-                pass
-            self.assert_coded(response, LARGE)
+        length, key = 30_000_000, f"{self.coding}{self.way.replace(' ', '')}{self.before != ''}"
+        uri = path("length", length, kind="random", key=key)
+        port = self.site.ports[(2 if server == "h2" else 0) + (1 if client == "h2" else 0)]
+        if client == "h1":
+            with http1.Connection(port, 20 * slowness(), receive_buffer=4096) as connection:
+                connection.send(uri, self.coding)
+                self.assert_held_back(key)
+                response = connection.read()
+            self.assert_coded(response, body("random", length))
+        else:
+            with http2.Connection(port, 1000, 20 * slowness()) as connection:
+                stream = connection.request(uri, self.coding)
+                while not stream.pieces:
+                    self.assertTrue(connection.step())
+                self.assert_held_back(key)
+                connection.greedy = True
+                connection.grant(stream, 64 << 20)
+                connection.finish([stream])
+            self.assert_same(coding.check_whole(self.coding, stream.body), body("random", length))
+        self.assertEqual(self.sent(key), length)
+
+    def sent(self, key):
+        return int(http1.get(self.site.upstream.port, f"/sent?key={key}", None).body)
+
+    def assert_held_back(self, key):
+        """Nothing more is taken from the source, and that is little more than what the kernel takes."""
+        before, until = -1, time.monotonic() + 20 * slowness()
+        while before != (before := self.sent(key)) or not before:
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.5)
+        self.assertLess(before, 16_000_000)
 
     def test_a_body_that_ends_with_its_connection_goes_as_it_is(self):
         response = self.fetch("h1 h1", path("until_close", 300_000), "zstd")
@@ -277,7 +337,7 @@ class SmallBuffers(HaproxyCase):
 
 class Large(HaproxyCase):
     def test_forty_megabytes(self):
-        for self.coding, way in zip(CODINGS, ("h1 h1", "h2 h1", "h1 h2")):
+        for self.coding, way in zip((*CODINGS, "zstd"), WAYS):
             with self.subTest(coding=self.coding, way=way):
                 uri = path("length", 40_000_000, kind="json")
                 self.assert_coded(self.fetch(way, uri, self.coding), body("json", 40_000_000))
@@ -292,6 +352,76 @@ class AtItsLimit(HaproxyCase):
         self.assert_plain(response, PAGE)
         self.assertEqual((response.get("Content-Length"), response.get("ETag")), (str(len(PAGE)), '"a"'))
         self.assert_varies(response)
+
+
+class LittleRoom(HaproxyCase):
+    """Headers that leave no room for those of a coded response: it goes as it is, all of it. ETag and Vary were
+    changed before the others found no room."""
+
+    more = "tune.bufsize 16384"
+    # Behind the reading of the response, so what is kept free for rewriting is used up too.
+    frontend = "http-response set-header X-Fill " + "f" * 960
+
+    def test_all_headers_or_none(self):
+        seen = set()
+        for wide in range(14_000, 15_400, 8):
+            response = self.fetch("h1 h1", path(wide=wide, h='ETag:"a"'), "zstd")
+            if response.status != 200:
+                break
+            seen.add(response.coding)
+            if response.coding:
+                self.assert_coded(response, PAGE)
+            else:
+                self.assert_plain(response, PAGE)
+                self.assertEqual((response.get("ETag"), response.get("Content-Length")), ('"a"', str(len(PAGE))))
+        self.assertEqual(seen, {"zstd", None})
+
+
+class LoggedEarly(HaproxyCase):
+    """Nothing in the format waits for the end: the line was written before any filter had seen the response."""
+
+    log = "said %HU weft=%[weft.status]"
+    said = {"zstd": "zstd", "x": "off:client"}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.frontend = f'log-format "{cls.log}"'
+        super().setUpClass()
+
+    def line(self, uri):
+        until = time.monotonic() + 5 * slowness()
+        while not (found := re.findall(r"said " + re.escape(uri) + r" weft=(\S*)", self.site.log())):
+            self.assertLess(time.monotonic(), until, "no line in the log")
+            time.sleep(0.02)
+        time.sleep(0.1)
+        return found
+
+    def test_status_of_the_response(self):
+        for number, (ae, said) in enumerate(self.said.items()):
+            uri = path(seed=number + 10)
+            self.fetch("h1 h1", uri, ae)
+            self.assertEqual(self.line(uri), [said])
+            uri = path(seed=number + 20, type="image/png")
+            self.fetch("h1 h1", uri, ae)
+            self.assertEqual(self.line(uri), ["off:type"])
+
+
+class TwoFilters(LoggedEarly):
+    """One in the frontend and one in the backend: the log has what the one that coded says."""
+
+    filter = "codings zstd types text/plain"
+    backend = "filter weft codings br types text/plain"
+    said = {"zstd": "zstd", "br": "br", "x": "off:client"}
+
+
+class LoggedAsSoonAsPossible(LoggedEarly):
+    defaults = "option logasap"
+
+    def test_status_of_the_response(self):
+        """As asked: one line, at once."""
+        uri = path(seed=30)
+        self.fetch("h1 h1", uri, "zstd")
+        self.assertEqual(len(self.line(uri)), 1)
 
 
 class BesideCompression(HaproxyCase):

@@ -59,6 +59,7 @@ frontend far
     %FRONTEND%
     default_backend up_h2
 backend up
+    %BACKEND%
     server up 127.0.0.1:%UP%
 backend up_h2
     server up 127.0.0.1:%4% proto h2
@@ -71,10 +72,10 @@ frontend inner
 class HaproxySite:
     """One HAProxy and its upstream in a folder: started, watched and ended by process id."""
 
-    def __init__(self, filter="", threads=4, frontend="", defaults="", more="", upstream=None, before=""):
+    def __init__(self, filter="", threads=4, frontend="", defaults="", more="", upstream=None, before="", backend=""):
         self.folder = tempfile.mkdtemp(prefix="weft-haproxy-")
         self.values = {"FILTER": filter, "THREADS": str(threads), "FRONTEND": frontend, "BEFORE": before}
-        self.values.update(DEFAULTS=defaults, GLOBAL=more)
+        self.values.update(DEFAULTS=defaults, GLOBAL=more, BACKEND=backend)
         certificate(self.folder)
         with open(os.path.join(self.folder, "both.pem"), "w") as both:
             for name in ("cert.pem", "key.pem"):
@@ -186,13 +187,15 @@ class HaproxyCase(NginxCase):
 
     filter = "types text/plain,application/json,text/event-stream"
     threads = 4
-    frontend = defaults = more = before = ""
+    frontend = defaults = more = before = backend = ""
 
     @classmethod
     def setUpClass(cls):
         if not os.path.exists(BINARY):
             raise unittest.SkipTest(f"no {BINARY}")
-        cls.site = HaproxySite(cls.filter, cls.threads, cls.frontend, cls.defaults, cls.more, cls.source(), cls.before)
+        cls.site = HaproxySite(
+            cls.filter, cls.threads, cls.frontend, cls.defaults, cls.more, cls.source(), cls.before, cls.backend
+        )
         try:
             cls.site.start()
         except BaseException:

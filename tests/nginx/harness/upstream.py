@@ -9,11 +9,13 @@ Prints its port, serves until its stdin is closed. Every path takes
 Paths:
     /length            Content-Length and the body
     /chunked           chunked: piece bytes at a time, pause seconds between; wait_body before the first
+    /trailers          as /chunked, with the trailer X-Sum: 17
     /until_close       neither length nor chunks; the end of the connection ends the body
     /events            an event stream: count events of size bytes, pause between, stay seconds open
     /lockstep          an event stream whose next event (count, size) leaves when /release is asked for
                        with the same key; the first needs it too
     /release           see above
+    /sent              how many bytes of the /length with that key have been taken from here
     /ranged            the body or a range of it, as RFC 9110 has it
     /cut_length        announces n bytes and closes after at bytes (rst=1: by a reset)
     /cut_chunked       chunked, and closes after at bytes without the last chunk
@@ -58,6 +60,7 @@ def event(number, size):
 
 
 RELEASED = {}
+SENT = {}
 
 
 def released(key):
@@ -103,8 +106,22 @@ class Exchange:
 
     async def length_(self):
         await self.head(f"Content-Length: {self.length}")
-        if self.method != "HEAD":
+        key = self.query.text("key")
+        if self.method == "HEAD":
+            return True
+        if not key:
             await self.send(self.payload())
+            return True
+        data = self.payload()
+        for start in range(0, len(data), 65536):
+            await self.send(data[start : start + 65536])
+            SENT[key] = min(start + 65536, len(data))
+        return True
+
+    async def sent(self):
+        said = b"%d" % SENT.get(self.query.text("key"), 0)
+        await self.head(f"Content-Length: {len(said)}")
+        await self.send(said)
         return True
 
     async def chunked(self):
@@ -113,6 +130,13 @@ class Exchange:
             return True
         await self.pieces(self.payload(), "wait_body")
         await self.send(b"0\r\n\r\n")
+        return True
+
+    async def trailers(self):
+        await self.head("Transfer-Encoding: chunked", "Trailer: X-Sum")
+        if self.method != "HEAD":
+            await self.pieces(self.payload())
+            await self.send(b"0\r\nX-Sum: 17\r\n\r\n")
         return True
 
     async def pieces(self, data, first_wait=None):
