@@ -1,12 +1,14 @@
-"""The rules of coding, each over zstd, br and gzip, with the pool and without, over HTTP/1.1 and HTTP/2.
+"""The rules of coding, each over zstd, br and gzip, with the pool and without, over HTTP/1.1 and HTTP/2, and
+over HTTP/3 where nginx has it and aioquic is there.
 
 The name of a test is its rule. What needs no second coding or protocol to show is in the other files.
 """
 
+import asyncio
 import functools
 import itertools
 
-from harness import coding, http1, http2
+from harness import coding, http1, http2, http3
 from harness.case import NginxCase, body
 from harness.nginx import has, slowness
 from test_choice import path
@@ -37,6 +39,8 @@ def locations():
 
 
 POOLS = ("pool", "inline") if has("threads") else ("inline",)
+HTTP3 = has("http_v3_module") and http3.connect is not None
+PROTOCOLS = ("h1", "h2", "h3") if HTTP3 else ("h1", "h2")
 
 
 def each(test):
@@ -44,7 +48,7 @@ def each(test):
 
     @functools.wraps(test)
     def run(self):
-        for self.coding, pool, self.protocol in itertools.product(CODINGS, POOLS, ("h1", "h2")):
+        for self.coding, pool, self.protocol in itertools.product(CODINGS, POOLS, PROTOCOLS):
             with self.subTest(coding=self.coding, pool=pool, protocol=self.protocol):
                 test(self, f"/{self.coding}/{pool}")
 
@@ -54,6 +58,7 @@ def each(test):
 class Rules(NginxCase):
     needs = ("http_v2_module", "http_ssl_module")
     tls = True
+    quic = HTTP3
     upstream = True
     files = {
         **{f"{size}.html": body("text", size) for size in SIZES},
@@ -72,6 +77,9 @@ class Rules(NginxCase):
         ae = self.coding if ae == 0 else ae
         if self.protocol == "h1":
             return http1.get(self.nginx.ports[0], uri, ae, method, headers, timeout=20 * slowness())
+        if self.protocol == "h3":
+            (response,) = http3.get_all(self.nginx.ports[1], [(uri, ae, method, headers)], 30 * slowness())
+            return response
         options = ["-I"] if method == "HEAD" else []
         for name, value in headers:
             options += ["-H", f"{name}: {value}"]
@@ -234,7 +242,7 @@ class Rules(NginxCase):
             more = {"h": "X-Accel-Buffering:no"} if way == "up" else {}
             key = f"{prefix}{self.protocol}{way}"
             uri = prefix + path("lockstep", 0, count=4, size=300, key=key, **more).replace("/up/", f"/{way}/")
-            (self.lockstep1 if self.protocol == "h1" else self.lockstep2)(uri, key)
+            {"h1": self.lockstep1, "h2": self.lockstep2, "h3": self.lockstep3}[self.protocol](uri, key)
 
     def release(self, key):
         http1.get(self.nginx.ports[0], "/zstd/inline" + path("release", 0, key=key))
@@ -270,6 +278,34 @@ class Rules(NginxCase):
                     self.release(key)
         self.assertEqual((events, len(plain), decoder.ended), (4, 1200, True))
 
+    def lockstep3(self, uri, key):
+        async def play(client):
+            decoder, plain, seen, events = coding.stream(self.coding), b"", 0, 0
+            number = client.begin(uri, self.coding)
+            response, ended = client.responses[number], client.waiting[number]
+            self.release(key)
+            while not ended.done():
+                await asyncio.sleep(0.002)
+                for _, piece in response.pieces[seen:]:
+                    plain += decoder.feed(piece)
+                    seen += 1
+                if len(plain) >= 300 * (events + 1):
+                    events += 1
+                    self.release(key)
+            for _, piece in response.pieces[seen:]:
+                plain += decoder.feed(piece)
+            return events, len(plain), decoder.ended
+
+        self.assertEqual(http3.run(self.nginx.ports[1], play, 20 * slowness()), (4, 1200, True))
+
+    async def leave3(self, client, uri):
+        numbers = [client.begin(uri, self.coding) for _ in range(3)]
+        first = client.responses[numbers[0]]
+        while not first.pieces and not first.complete:
+            await asyncio.sleep(0.002)
+        for number in numbers:
+            client.cancel(number)
+
     @each
     def test_clients_that_go_away_leave_the_others_right(self, prefix):
         if self.protocol == "h1":
@@ -278,6 +314,9 @@ class Rules(NginxCase):
                 connection.send(f"{prefix}/large.html", self.coding)
                 connection.sock.recv(1000)
                 connection.reset()
+        elif self.protocol == "h3":
+            uri = f"{prefix}/large.html"
+            http3.run(self.nginx.ports[1], lambda client: self.leave3(client, uri), 20 * slowness())
         else:
             with http2.Connection(self.nginx.ports[1], timeout=20 * slowness()) as connection:
                 streams = [connection.request(f"{prefix}/large.html", self.coding) for _ in range(3)]
@@ -286,13 +325,3 @@ class Rules(NginxCase):
                 for stream in streams:
                     connection.cancel(stream)
         self.assert_coded(self.fetch(f"{prefix}/large.html"), LARGE)
-
-    @each
-    def test_slow_reader_holds_the_source_back_and_gets_it_all(self, prefix):
-        if self.protocol == "h1":
-            with http1.Connection(self.nginx.ports[0], 20 * slowness(), receive_buffer=4096) as connection:
-                connection.send(prefix + path("length", 900000, kind="json", type="text/html"), self.coding)
-                response = connection.head()
-                for _ in connection.stream(response, most=3000):
-                    pass
-                self.assert_coded(response, LARGE)

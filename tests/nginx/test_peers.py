@@ -1,8 +1,12 @@
 """In place of google's brotli, tokers' zstd, ngx_mbrotli, ngx_mzstd, and beside the stock gzip filter."""
 
+import unittest
 import zlib
 
-from harness.case import NginxCase, body
+from harness import http1
+from harness.case import NginxCase, Site, body
+from harness.gateways import Gateways
+from harness.nginx import has
 from test_choice import path
 
 PAGE = body("text", 60000)
@@ -100,6 +104,20 @@ class Zstd(PeerCase):
     def test_levels(self):
         sizes = [len(self.one(f"{p}page.html", "zstd", "zstd").body) for p in ("/nineteen/", "/", "/negative/")]
         self.assertEqual(sizes, sorted(sizes))
+
+
+class ZstdWithDictionary(PeerCase):
+    """`zstd_dict_file` loads, and what is sent needs no dictionary: the bytes are those without it."""
+
+    files = {"page.html": PAGE, "dictionary": body("text", 20000, 1)}
+    http = "    zstd on;\n    zstd_dict_file www/dictionary;"
+
+    def test_coded_without_it(self):
+        response = self.one("/page.html", BROWSER, "zstd")
+        # Dictionary_ID_flag (RFC 8878, 3.1.1.1.1.6)
+        self.assertEqual(response.body[4] & 3, 0)
+        with Site("zstd on;", files={"page.html": PAGE}) as site:
+            self.assert_same(http1.get(site.port, "/page.html", "zstd").body, response.body)
 
 
 class Both(PeerCase):
@@ -275,14 +293,34 @@ class Gzip(PeerCase):
 class BesideGzip(PeerCase):
     """The table of docs/nginx.md: what ours and the stock gzip filter answer to the same requests."""
 
+    upstream = True
     files = {"page.html": PAGE}
     server = """
+        proxy_http_version 1.1;
         location /stock/ { alias www/; gzip on; }
         location /stock-vary/ { alias www/; gzip on; gzip_vary on; }
         location /stock-other/ { alias www/; gzip on; gzip_vary on; add_header Vary Cookie; }
         location /ours/ { alias www/; weft gzip; }
         location /ours-other/ { alias www/; weft gzip; add_header Vary Cookie; }
+        location /stock-up/ { gzip on; gzip_proxied any; proxy_pass http://%UP%/; }
+        location /ours-up/ { weft gzip; proxy_pass http://%UP%/; }
+        location /stock-cgi { gzip on; fastcgi_pass 127.0.0.1:%CGI%; fastcgi_param QUERY_STRING $query_string; }
+        location /ours-cgi { weft gzip; fastcgi_pass 127.0.0.1:%CGI%; fastcgi_param QUERY_STRING $query_string; }
     """
+    slices = """
+        location /stock-slice/ { slice 16k; proxy_set_header Range $slice_range;
+            gzip on; gzip_proxied any; proxy_pass http://%UP%/; }
+        location /ours-slice/ { slice 16k; proxy_set_header Range $slice_range;
+            weft gzip; proxy_pass http://%UP%/; }
+    """
+
+    @classmethod
+    def setUpClass(cls):
+        cls.gateways = Gateways()
+        cls.addClassCleanup(cls.gateways.stop)
+        cls.server = cls.server.replace("%CGI%", str(cls.gateways.ports["fastcgi"]))
+        cls.server += cls.slices if has("http_slice_module") else ""
+        super().setUpClass()
 
     def row(self, place, ae="gzip", **more):
         response = self.get(f"/{place}/page.html", ae, **more)
@@ -324,3 +362,33 @@ class BesideGzip(PeerCase):
         for more in ({"version": "1.0"}, {"headers": [("Via", "1.1 proxy")]}):
             self.assertEqual(self.get("/stock/page.html", "gzip", **more).coding, None)
             self.assertEqual(self.get("/ours/page.html", "gzip", **more).coding, "gzip")
+
+    @unittest.skipUnless(has("http_slice_module"), "no slice module")
+    def test_range_with_slice(self):
+        """The stock filter codes the slices that hold the range, as a 200."""
+        for first, last, sent in ((20000, 39999, PAGE[16384:40000]), (0, 9, PAGE[:16384])):
+            uri = path("ranged", len(PAGE), type="text/html").replace("/up/", "/stock-slice/")
+            found = self.get(uri, "gzip", headers=[("Range", f"bytes={first}-{last}")])
+            self.assertEqual((found.status, found.coding, found.get("Content-Range")), (200, "gzip", None))
+            self.assert_same(zlib.decompress(found.body, 31), sent)
+            uri = uri.replace("/stock-slice/", "/ours-slice/")
+            found = self.get(uri, "gzip", headers=[("Range", f"bytes={first}-{last}")])
+            self.assert_plain(found, PAGE[first : last + 1], 206)
+            self.assertEqual(found.get("Content-Range"), f"bytes {first}-{last}/{len(PAGE)}")
+
+    def ended(self, response):
+        """Whether the coded body says that it is whole, and whether its framing does."""
+        decoder = zlib.decompressobj(31)
+        decoder.decompress(response.body)
+        return decoder.eof, response.complete
+
+    def test_upstream_that_is_cut_short(self):
+        """A FastCGI response without its last record looks whole where the stock filter coded it."""
+        for behaviour in ("cut_length", "cut_chunked"):
+            uri = path(behaviour, 500000, type="text/html", at=200000, hold=0.02)
+            for place in ("stock", "ours"):
+                response = self.get(uri.replace("/up/", f"/{place}-up/"), "gzip")
+                self.assertEqual(self.ended(response), (False, False), (place, behaviour))
+        for place, whole in (("stock", (True, True)), ("ours", (False, False))):
+            response = self.get(f"/{place}-cgi?n=400000&cut=200000", "gzip")
+            self.assertEqual(self.ended(response), whole, place)
