@@ -46,12 +46,24 @@ static void flt_deinit_conf(struct proxy *px, struct flt_conf *fconf)
     fconf->conf = NULL;
 }
 
+/* What a call of weft_stream_poll is worth, and the block that it may need. */
+#define ROOM (64 + sizeof(struct htx_blk))
+
+/* That, and the headers of a coded response, have to find room in a buffer. */
+#define LEAST_REWRITE 256
+
 static int flt_check_conf(struct proxy *px, struct flt_conf *fconf)
 {
-    if (px->mode == PR_MODE_HTTP)
-        return 0;
-    ha_alert("proxy '%s': filter weft needs 'mode http'\n", px->id);
-    return 1;
+    if (px->mode != PR_MODE_HTTP) {
+        ha_alert("proxy '%s': filter weft needs 'mode http'\n", px->id);
+        return 1;
+    }
+    /* else input may fill the buffer, and no output could ever take its place */
+    if (global.tune.maxrewrite >= 0 && global.tune.maxrewrite < LEAST_REWRITE) {
+        ha_alert("proxy '%s': filter weft needs room in buffers: 'tune.maxrewrite' is at least %d\n", px->id, LEAST_REWRITE);
+        return 1;
+    }
+    return 0;
 }
 
 static int init_per_thread(struct proxy *px, struct flt_conf *fconf)
@@ -357,6 +369,15 @@ static int put(struct weft_flt_ctx *ctx, struct htx *htx, unsigned int offset, s
 }
 
 /*
+ * To be called again when the client has taken some: by the stream's own loop, which sees a write only as
+ * a change, and later by the connection.
+ */
+static void await_client(struct channel *chn)
+{
+    chn->flags = (chn->flags & ~WEFT_FLT_WRITTEN) | CF_WAKE_WRITE;
+}
+
+/*
  * Output takes the place of input. What this filter forwards, and by how much the message grew. -1 on
  * an error.
  */
@@ -372,12 +393,8 @@ static int take(struct weft_flt_ctx *ctx, struct channel *chn, struct htx *htx, 
         weft_status status;
 
         cap = MIN(MIN(room, trash.size), 32768);
-        if (cap < 64 + sizeof(struct htx_blk)) {
-            /*
-             * To be called again when the client has taken some: by the stream's own loop, which
-             * sees a write only as a change, and later by the connection.
-             */
-            chn->flags = (chn->flags & ~WEFT_FLT_WRITTEN) | CF_WAKE_WRITE;
+        if (cap < ROOM) {
+            await_client(chn);
             break;
         }
         cap -= sizeof(struct htx_blk);
@@ -410,6 +427,16 @@ static int http_payload(struct stream *s, struct filter *filter, struct http_msg
     if (ctx->done)
         return len;
 
+    /*
+     * While the client, or a filter behind, takes nothing weft is not asked to take more: it would say at
+     * once that there is output to make room with, and so on for ever.
+     */
+    if (htx_free_data_space(htx) < ROOM && offset) {
+        chn->flags &= ~WEFT_FLT_EXPIRED;
+        chn->analyse_exp = TICK_ETERNITY;
+        await_client(chn);
+        return 0;
+    }
     all = feed(ctx, htx, offset, len, &last);
     if (all < 0)
         return -1;
@@ -436,6 +463,9 @@ static int http_payload(struct stream *s, struct filter *filter, struct http_msg
     chn->analyse_exp = ctx->unmarked && all ? tick_add(now_ms, QUIET) : TICK_ETERNITY;
 
     grown -= drop(ctx, htx, offset, 1);
+    /* another filter has filled the buffer: weft waits for room, and there will never be any */
+    if (!all && !offset && htx_free_data_space(htx) < ROOM)
+        return -1;
     forward = take(ctx, chn, htx, offset, &grown);
     if (forward < 0)
         return -1;

@@ -62,3 +62,15 @@ class Options(unittest.TestCase):
             with self.subTest(line=line):
                 status, text = self.said(line)
                 self.assertEqual(status, 0, text)
+
+    def test_buffers_without_room_for_output_are_refused(self):
+        """HAProxy's watchdog ended it, once a buffer was full of input."""
+        for reserve, right in ((0, False), (255, False), (256, True)):
+            site = HaproxySite(more=f"tune.maxrewrite {reserve}")
+            try:
+                status, text = site.test_config()
+            finally:
+                site.stop()
+            self.assertEqual(status == 0, right, text)
+            if not right:
+                self.assertIn("'tune.maxrewrite' is at least 256", text)

@@ -10,8 +10,8 @@ import re
 import time
 
 from harness import coding, http1, http2
-from harness.nginx import slowness
-from proxy.case import CODINGS, HaproxyCase, body
+from harness.nginx import is_quiet, slowness
+from proxy.case import CODINGS, HaproxyCase, body, version
 from test_choice import path as nginx_path
 
 PAGE = body("text", 50_000)
@@ -181,8 +181,8 @@ class Rules(HaproxyCase):
     def test_a_source_that_ends_early_gives_no_valid_end(self):
         client, server = self.way.split()
         for behaviour in ("cut_length", "cut_chunked"):
-            if server == "h2" and behaviour == "cut_chunked":
-                # The HAProxy between says that it is all: its HTTP/2 (2.6) ends a stream that was cut with
+            if server == "h2" and behaviour == "cut_chunked" and version() < (3, 0):
+                # The HAProxy between says that it is all: HTTP/2 of 2.6 ends a stream that was cut with
                 # END_STREAM, also where there is no filter. So this is not a cut to the one in front.
                 response = self.ask(path(behaviour, 500_000, at=200_000, hold=0.02))
                 self.assert_same(coding.check_whole(self.coding, response.body), body("text", 500_000)[:200_000])
@@ -259,9 +259,11 @@ class Rules(HaproxyCase):
 
     @each
     def test_slow_reader_holds_the_source_back_and_gets_it_all(self):
-        """Neither is read on for a client that stops, whatever the length, nor is anything lost."""
+        """Neither is read on for a client that stops, whatever the length, nor is anything lost. HAProxy asked
+        weft to take more, was told that there is output to make room with, which had none, and asked again,
+        until its watchdog ended it."""
         client, server = self.way.split()
-        length, key = 30_000_000, f"{self.coding}{self.way.replace(' ', '')}{self.before != ''}"
+        length, key = 40_000_000, f"{self.coding}{self.way.replace(' ', '')}{self.before != ''}"
         uri = path("length", length, kind="random", key=key)
         port = self.site.ports[(2 if server == "h2" else 0) + (1 if client == "h2" else 0)]
         if client == "h1":
@@ -286,12 +288,14 @@ class Rules(HaproxyCase):
         return int(http1.get(self.site.upstream.port, f"/sent?key={key}", None).body)
 
     def assert_held_back(self, key):
-        """Nothing more is taken from the source, and that is little more than what the kernel takes."""
+        """Nothing more is taken from the source, and that is little more than what the kernel takes, on one way
+        or on two."""
         before, until = -1, time.monotonic() + 20 * slowness()
         while before != (before := self.sent(key)) or not before:
             self.assertLess(time.monotonic(), until)
             time.sleep(0.5)
-        self.assertLess(before, 16_000_000)
+        self.assertLess(before, 16_000_000 if self.way.endswith("h1") else 28_000_000)
+        self.assertTrue(is_quiet(self.site.process.pid), "HAProxy works on for a client that does not read")
 
     def test_a_body_that_ends_with_its_connection_goes_as_it_is(self):
         response = self.fetch("h1 h1", path("until_close", 300_000), "zstd")
@@ -333,6 +337,20 @@ class SmallBuffers(HaproxyCase):
                 with self.subTest(coding=self.coding, way=way, behaviour=behaviour):
                     uri = path(behaviour, 200_000, wide=8000)
                     self.assert_coded(self.fetch(way, uri, self.coding), body("text", 200_000))
+
+
+class LeastReserve(HaproxyCase):
+    """Input may fill a buffer all but this."""
+
+    more = "tune.bufsize 16384\n    tune.maxrewrite 256"
+    filter = "types * codings zstd,br,gzip level zstd=1,br=1,gzip=1"
+
+    def test_bodies_that_do_not_get_smaller(self):
+        for self.coding, way in itertools.product(CODINGS, WAYS):
+            for behaviour in ("length", "chunked"):
+                with self.subTest(coding=self.coding, way=way, behaviour=behaviour):
+                    uri = path(behaviour, 8_000_000, kind="random")
+                    self.assert_coded(self.fetch(way, uri, self.coding), body("random", 8_000_000))
 
 
 class Large(HaproxyCase):

@@ -18,12 +18,20 @@ from harness import coding, http1, http2
 from harness.case import KEEP, NginxCase, Site, Upstream, body, certificate
 from harness.nginx import free_ports, slowness
 
-__all__ = ["BINARY", "CODINGS", "HaproxyCase", "HaproxySite", "SharedCase", "body", "not_here"]
+__all__ = ["BINARY", "CODINGS", "HaproxyCase", "HaproxySite", "SharedCase", "body", "not_here", "version"]
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 BINARY = os.environ.get("HAPROXY_BIN", os.path.join(ROOT, "target/haproxy/haproxy"))
 # More words for it, as -dMno-cache: what HAProxy's pools keep a sanitizer does not see freed.
 MORE = os.environ.get("HAPROXY_ARGS", "").split()
+
+
+def version():
+    """As a tuple, (2, 6)."""
+    said = subprocess.run([BINARY, "-v"], capture_output=True, text=True).stdout
+    return tuple(int(part) for part in re.search(r"version (\d+)\.(\d+)", said).groups())
+
+
 CODINGS = ("zstd", "br", "gzip")
 
 # UBSan's reports about HAProxy itself, which are many, name its files as src/..; ours do not.
