@@ -500,6 +500,19 @@ static int http_end(struct stream *s, struct filter *filter, struct http_msg *ms
     return ctx->done;
 }
 
+/*
+ * The analysis is over. Where that is for an error in mid-body HAProxy would send what is left in the buffer,
+ * and that is input.
+ */
+static int end_analyze(struct stream *s, struct filter *filter, struct channel *chn)
+{
+    struct weft_flt_ctx *ctx = filter->ctx;
+
+    if (ctx && ctx->stream && !ctx->done && (chn->flags & CF_ISRESP))
+        channel_htx_truncate(chn, htxbuf(&chn->buf));
+    return 1;
+}
+
 static void http_reset(struct stream *s, struct filter *filter, struct http_msg *msg)
 {
     struct weft_flt_ctx *ctx = filter->ctx;
@@ -521,6 +534,7 @@ struct flt_ops weft_flt_ops = {
     .http_payload = http_payload,
     .http_end = http_end,
     .http_reset = http_reset,
+    .channel_end_analyze = end_analyze,
 };
 
 /* ---- for logs */

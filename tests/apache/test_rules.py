@@ -1,6 +1,7 @@
 """Which responses are coded and with which headers: HOSTS's rules, most of them nginx's own cases."""
 
 import test_choice
+import test_codings
 import test_headers
 from httpd.case import ApacheCase, body, not_here, of_each_coding
 
@@ -76,3 +77,36 @@ class Headers(ApacheCase, test_headers.Static):
         """GET's headers may have the length of the coded body, HEAD does not know it."""
         found = super().heads(uri, ae)
         return [[p for p in pairs if not (ae and p[0].lower() == "content-length")] for pairs in found]
+
+
+def places():
+    """Those of test_codings, as Apache has them. What is longer comes first."""
+    for name in test_codings.CODINGS:
+        start = f"/{name}/pool"
+        for way, more in (("up", ""), ("direct", " flushpackets=on")):
+            yield f"ProxyPass {start}/{way}/ http://%UP%/{more}"
+        for place in ("vary/", "star/", "charset/", ""):
+            yield f"Alias {start}/{place} %DIR%/www/"
+        types = "text/html text/css text/event-stream application/grpc"
+        yield f"<Location {start}/>\nWeft {name}\nAddOutputFilterByType WEFT {types}\n</Location>"
+        yield f"<Location {start}/vary/>\nHeader set Vary Cookie\n</Location>"
+        yield f"<Location {start}/star/>\nHeader set Vary *\n</Location>"
+        yield f"<Location {start}/charset/>\nAddCharset utf-8 .css\n</Location>"
+        yield f"<Location {start}/ssi/>\nSetOutputFilter INCLUDES\n</Location>"
+
+
+class Rules(ApacheCase, test_codings.Rules):
+    server = "\n".join(places())
+    pools, protocols, first = ("pool",), ("h1", "h2"), {}
+    # GET's headers may have the length of the coded body, HEAD does not know it.
+    only_of_get = (*test_codings.Rules.only_of_get, "content-length")
+
+    test_default_statuses_and_no_others = not_here("AddOutputFilterByType leaves errors alone: see Status")
+    test_listed_types_and_html_and_no_others = not_here("AddOutputFilterByType minds case: see GrpcAndType")
+
+    @test_codings.each
+    def test_empty_bodies(self, prefix):
+        """One that Apache has whole at once, so that it knows its length, goes as it is."""
+        for behaviour in ("length", "chunked"):
+            response = self.fetch(prefix + test_choice.path(behaviour, 0, type="text/html"))
+            (self.assert_coded if response.coding else self.assert_plain)(response, b"")

@@ -339,6 +339,24 @@ class SmallBuffers(HaproxyCase):
                     self.assert_coded(self.fetch(way, uri, self.coding), body("text", 200_000))
 
 
+class CutWhileBusy(HaproxyCase):
+    """Input that weft had not taken followed what was coded, as it was, when the server failed."""
+
+    filter = "types * codings zstd,br,gzip level zstd=19,br=11,gzip=9 threads 1"
+
+    def test_input_is_not_sent_behind_output(self):
+        for self.coding, number in itertools.product(CODINGS, range(8)):
+            more = {"at": 450_000 + 3001 * number, "hold": 0.01 * (number % 3), "rst": number % 2}
+            behaviour = ("cut_length", "cut_chunked")[number % 3 == 0]
+            for way in ("h1 h1", "h2 h1"):
+                response = self.fetch(way, path(behaviour, 500_000, **more), self.coding)
+                if response is None or response.status != 200:
+                    continue
+                self.assertFalse(coding.is_complete(self.coding, response.body))
+                plain = coding.stream(self.coding).feed(response.body)
+                self.assertTrue(body("text", 500_000).startswith(plain))
+
+
 class LeastReserve(HaproxyCase):
     """Input may fill a buffer all but this."""
 

@@ -1,8 +1,9 @@
 """The cases that nginx, Apache and HAProxy share: which responses are coded, and with which headers."""
 
 import test_choice
+import test_codings
 import test_headers
-from proxy.case import SharedCase, not_here
+from proxy.case import SharedCase, not_here, version
 
 
 class Client(SharedCase, test_choice.Client):
@@ -54,3 +55,28 @@ class Headers(SharedCase, test_headers.Static):
 
 class Proxied(SharedCase, test_headers.Proxied):
     server = test_headers.Proxied.server
+
+
+class Rules(SharedCase, test_codings.Rules):
+    """The rules over HTTP/1 and HTTP/2, one coding after the other."""
+
+    filter = "codings zstd types text/css,text/event-stream"
+    server = test_codings.Rules.server
+    fetch = test_codings.Rules.fetch
+    # HTTP/2 of 2.6 ends such a stream with END_STREAM.
+    hides_cuts = ("h2",) if version() < (3, 0) else ()
+    codings, pools, protocols, first = ("zstd",), ("pool",), ("h1", "h2"), {}
+
+    test_range_on_a_coded_200_is_ignored_and_on_identity_served = not_here(
+        "the server behind answers ranges, and its 206 passes: see test_rules"
+    )
+
+
+class RulesBrotli(Rules):
+    filter = "codings br types text/css,text/event-stream"
+    codings, first = ("br",), {}
+
+
+class RulesGzip(Rules):
+    filter = "codings gzip types text/css,text/event-stream"
+    codings, first = ("gzip",), {}

@@ -260,8 +260,10 @@ class Client(threading.Thread):
             raise Fault(f"{path}: looks whole")
         elif response.coding and coding.is_complete(response.coding, response.body):
             raise Fault(f"{path}: the coded body has its end")
-        elif not response.coding and not plain.startswith(response.body):
-            raise Fault(f"{path}: other plain bytes")
+        else:
+            begin = coding.stream(response.coding).feed(response.body) if response.coding else response.body
+            if not plain.startswith(begin):
+                raise Fault(f"{path}: what came before the cut is not what was sent")
 
     def slow(self):
         """Reads little at a time for some seconds, then goes away or takes the rest."""
