@@ -18,7 +18,7 @@ PLAIN = body("random", LENGTH)
 # Of one response, beyond what nginx itself holds for it.
 EACH = 6 * MIB
 # What the kernel takes on loopback for nginx, and its client, before anyone has to read.
-KERNEL = 12 * MIB
+KERNEL = 20 * MIB
 
 
 def locations():
