@@ -500,6 +500,26 @@ static int http_end(struct stream *s, struct filter *filter, struct http_msg *ms
     return ctx->done;
 }
 
+/* Takes out what would be sent next, but for the headers. */
+static void drop_body(struct channel *chn, struct htx *htx)
+{
+    unsigned int headers = 0, keep;
+
+    for (struct htx_blk *blk = htx_get_head_blk(htx); blk; blk = htx_get_next_blk(htx, blk)) {
+        enum htx_blk_type type = htx_get_blk_type(blk);
+
+        if (type >= HTX_BLK_DATA && type != HTX_BLK_UNUSED)
+            break;
+        if (type != HTX_BLK_UNUSED)
+            headers += htx_get_blksz(blk);
+    }
+    keep = MAX(headers, co_data(chn));
+    if (!keep)
+        channel_htx_truncate(chn, htx);
+    else if (htx->data > keep)
+        htx_truncate(htx, keep);
+}
+
 /*
  * The analysis is over. Where that is for an error in mid-body HAProxy would send what is left in the buffer,
  * and that is input.
@@ -509,7 +529,7 @@ static int end_analyze(struct stream *s, struct filter *filter, struct channel *
     struct weft_flt_ctx *ctx = filter->ctx;
 
     if (ctx && ctx->stream && !ctx->done && (chn->flags & CF_ISRESP))
-        channel_htx_truncate(chn, htxbuf(&chn->buf));
+        drop_body(chn, htxbuf(&chn->buf));
     return 1;
 }
 

@@ -357,6 +357,25 @@ class CutWhileBusy(HaproxyCase):
                 self.assertTrue(body("text", 500_000).startswith(plain))
 
 
+class ResetAtOnce(HaproxyCase):
+    """The headers have not been forwarded yet when the server's reset is seen: they are sent all the same."""
+
+    filter = "types * threads 2"
+
+    def test_headers_are_sent(self):
+        for number in range(200):
+            length = (5, 300, 5000, 60_000)[number % 4]
+            self.coding = CODINGS[number % 3]
+            uri = path(("cut_length", "cut_chunked")[number // 4 % 2], length, at=length // 2 + 1, hold=0, rst=1)
+            response = http1.get(self.port, uri, self.coding)
+            self.assertIn(response.status, (200, 502))
+            if response.status == 200:
+                self.assertFalse(response.complete)
+                if response.coding:
+                    plain = coding.stream(self.coding).feed(response.body)
+                    self.assertTrue(body("text", length).startswith(plain))
+
+
 class LeastReserve(HaproxyCase):
     """Input may fill a buffer all but this."""
 
