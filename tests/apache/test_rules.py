@@ -103,6 +103,7 @@ class Rules(ApacheCase, test_codings.Rules):
 
     test_default_statuses_and_no_others = not_here("AddOutputFilterByType leaves errors alone: see Status")
     test_listed_types_and_html_and_no_others = not_here("AddOutputFilterByType minds case: see GrpcAndType")
+    test_a_reload_lets_what_has_begun_end = not_here("a signal of nginx's: see test_bodies for a graceful restart")
 
     @test_codings.each
     def test_empty_bodies(self, prefix):

@@ -61,6 +61,7 @@ class Rules(NginxCase):
     only_of_get = ("date", "transfer-encoding")
     # Protocols in which the host, with and without us, ends a body that was cut as if it were whole.
     hides_cuts = ()
+    codes_http_1_0 = True
     needs = ("http_v2_module", "http_ssl_module")
     tls = True
     quic = HTTP3
@@ -116,6 +117,11 @@ class Rules(NginxCase):
         self.assert_plain(self.fetch(prefix + uri), PAGE, 206)
 
     @each
+    def test_never_a_status_without_a_body(self, prefix):
+        for status in (204, 304):
+            self.assert_plain(self.fetch(prefix + path("no_body", 0, status=status, type="text/html")), b"", status)
+
+    @each
     def test_already_coded_passes_untouched(self, prefix):
         response = self.fetch(prefix + path(n=len(PAGE), type="text/html", h="Content-Encoding:x-own"))
         self.assertEqual((response.coding, response.get("Content-Length")), ("x-own", str(len(PAGE))))
@@ -157,6 +163,18 @@ class Rules(NginxCase):
             self.assertEqual(response.get("Content-Length"), str(len(PAGE)))
         for ae in ("*", f"x-other, {self.coding};q=0.2", self.coding.upper()):
             self.assert_coded(self.fetch(f"{prefix}/page.html", ae), PAGE)
+
+    @each
+    def test_all_accept_encoding_lines_count(self, prefix):
+        other = [("Accept-Encoding", f"{self.coding};q=0.5")]
+        self.assert_coded(self.fetch(f"{prefix}/page.html", "x-other", other), PAGE)
+        self.assert_plain(self.fetch(f"{prefix}/page.html", "x-other", [("Accept-Encoding", f"{self.coding};q=0")]), PAGE)
+
+    @each
+    def test_via_and_http_1_0_are_coded(self, prefix):
+        self.assert_coded(self.fetch(f"{prefix}/page.html", headers=[("Via", "1.1 proxy")]), PAGE)
+        if self.protocol == "h1" and self.codes_http_1_0:
+            self.assert_coded(http1.get(self.nginx.ports[0], f"{prefix}/page.html", self.coding, version="1.0"), PAGE)
 
     @each
     def test_subrequests_are_coded_as_part_of_the_main_response(self, prefix):
@@ -330,3 +348,49 @@ class Rules(NginxCase):
                 for stream in streams:
                     connection.cancel(stream)
         self.assert_coded(self.fetch(f"{prefix}/large.html"), LARGE)
+
+    @each
+    def test_a_reload_lets_what_has_begun_end(self, prefix):
+        if self.protocol == "h3":
+            self.skipTest("nginx brings the packets of an old worker's connections to it only with quic_bpf")
+        uri = prefix + path("chunked", 3_000_000, kind="json", type="text/html", piece=200_000, pause=0.03)
+        plain = body("json", 3_000_000)
+        if self.protocol == "h1":
+            with http1.Connection(self.nginx.ports[0], 20 * slowness()) as connection:
+                connection.send(uri, self.coding)
+                response = connection.head()
+                old = self.nginx.workers()
+                self.nginx.reload()
+                for _ in connection.stream(response):
+                    pass
+            self.assert_coded(response, plain)
+        else:
+            with http2.Connection(self.nginx.ports[1], timeout=20 * slowness()) as connection:
+                stream = connection.request(uri, self.coding)
+                while not stream.pieces:
+                    self.assertTrue(connection.step())
+                old = self.nginx.workers()
+                self.nginx.reload()
+                connection.finish([stream])
+            self.assert_same(coding.check_whole(self.coding, stream.body), plain)
+        self.assertTrue(self.nginx.wait_gone(old, 10), "the old worker is still there")
+
+
+class EngineFull(NginxCase):
+    """No memory for an encoder: identity with its own headers, and the reason in the log."""
+
+    codings, pools, protocols = CODINGS, POOLS, ("h1",)
+    upstream = True
+    files = {"page.html": PAGE}
+    http = "    types { text/css css; }\n    weft_max_memory 4k;"
+    server = Rules.server
+
+    @each
+    def test_identity_with_its_own_headers(self, prefix):
+        for uri in (f"{prefix}/page.html", prefix + path(n=len(PAGE), type="text/html", h='ETag:"a"')):
+            response = self.get(uri, self.coding)
+            self.assert_plain(response, PAGE)
+            self.assertEqual(response.get("Content-Length"), str(len(PAGE)))
+            self.assertTrue(response.get("ETag").startswith('"'))
+            self.assert_varies(response)
+            self.assertEqual(self.logged(uri)[0], "off:memory")
