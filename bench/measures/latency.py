@@ -31,7 +31,7 @@ def run(ctx):
         load = None
         # A loop that waits for seconds at a time answers all that came meanwhile at once: a few such
         # rounds show it.
-        asked = count if variant.level <= 9 or variant.how == "pool" else min(count, 300)
+        asked = count if variant.level <= 9 or variant.how == "pool" else min(count, 64)
         if beside:
             load = Wrk(bench.port, f"/{variant.key}/{large}", variant.accept, beside, 600)
             time.sleep(0.3)
@@ -71,7 +71,7 @@ def section(raw):
     out = Section(
         "Small requests beside large ones",
         f"A small plain file (1.9 KB) is asked for {raw['rate']} times a second, {raw['requests']} "
-        "times in each run (300 where a coding above level 9 holds the loop up), while the large one "
+        "times in each run (64 where a coding above level 9 holds the loop up), while the large one "
         f"({raw['large_bytes']} bytes of script) is fetched without pause, one at a time or eight "
         "at once. Latency in milliseconds, from when each request was due.",
         "oha -n N -q RATE -c 64 --latency-correction, beside wrk -t1 -cK",
