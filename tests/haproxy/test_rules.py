@@ -12,6 +12,7 @@ import time
 from harness import coding, http1, http2
 from harness.nginx import is_quiet, slowness
 from proxy.case import CODINGS, HaproxyCase, body, version
+import test_codings
 from test_choice import path as nginx_path
 
 PAGE = body("text", 50_000)
@@ -203,7 +204,7 @@ class Rules(HaproxyCase):
         key = f"{self.coding}{client}{server}"
         uri = nginx_path("lockstep", 0, count=4, size=300, key=key)
         if client == "h2":
-            return self.lockstep2(uri, key, self.site.ports[3 if server == "h2" else 1])
+            return self.lockstep2(uri, key, self.site.ports[3 if server == "h2" else 1], headers_first=True)
         decoder, plain, events = coding.stream(self.coding), b"", 0
         with http1.Connection(self.site.ports[2 if server == "h2" else 0], 20 * slowness()) as connection:
             connection.send(uri, self.coding)
@@ -217,22 +218,7 @@ class Rules(HaproxyCase):
                     self.release(key)
         self.assertEqual((events, len(plain), decoder.ended), (4, 1200, True))
 
-    def lockstep2(self, uri, key, port):
-        decoder, plain, seen, events = coding.stream(self.coding), b"", 0, 0
-        with http2.Connection(port, timeout=20 * slowness()) as connection:
-            stream = connection.request(uri, self.coding)
-            while stream.headers_at is None:
-                self.assertTrue(connection.step())
-            self.release(key)
-            while not stream.ended:
-                self.assertTrue(connection.step())
-                for _, piece in stream.pieces[seen:]:
-                    plain += decoder.feed(piece)
-                seen = len(stream.pieces)
-                if len(plain) >= 300 * (events + 1):
-                    events += 1
-                    self.release(key)
-        self.assertEqual((events, len(plain), decoder.ended), (4, 1200, True))
+    lockstep2 = test_codings.Rules.lockstep2
 
     def release(self, key):
         http1.get(self.site.ports[0], nginx_path("release", 0, key=key))

@@ -285,11 +285,13 @@ class Rules(NginxCase):
                     self.release(key)
         self.assertEqual((events, len(plain), decoder.ended), (4, 1200, True))
 
-    def lockstep2(self, uri, key):
+    def lockstep2(self, uri, key, port=None, headers_first=False):
         decoder, plain, seen, events = coding.stream(self.coding), b"", 0, 0
-        with http2.Connection(self.nginx.ports[1], timeout=20 * slowness()) as connection:
+        with http2.Connection(port or self.nginx.ports[1], timeout=20 * slowness()) as connection:
             stream = connection.request(uri, self.coding)
             # Without us, too, nginx holds them in its TLS buffer until the first byte of a body.
+            while headers_first and stream.headers_at is None:
+                self.assertTrue(connection.step())
             self.release(key)
             while not stream.ended:
                 self.assertTrue(connection.step())
@@ -379,7 +381,8 @@ class Rules(NginxCase):
 class EngineFull(NginxCase):
     """No memory for an encoder: identity with its own headers, and the reason in the log."""
 
-    codings, pools, protocols = CODINGS, POOLS, ("h1",)
+    codings, pools, protocols = CODINGS, POOLS, PROTOCOLS
+    needs, tls, quic, fetch = Rules.needs, True, HTTP3, Rules.fetch
     upstream = True
     files = {"page.html": PAGE}
     http = "    types { text/css css; }\n    weft_max_memory 4k;"
@@ -388,7 +391,7 @@ class EngineFull(NginxCase):
     @each
     def test_identity_with_its_own_headers(self, prefix):
         for uri in (f"{prefix}/page.html", prefix + path(n=len(PAGE), type="text/html", h='ETag:"a"')):
-            response = self.get(uri, self.coding)
+            response = self.fetch(uri)
             self.assert_plain(response, PAGE)
             self.assertEqual(response.get("Content-Length"), str(len(PAGE)))
             self.assertTrue(response.get("ETag").startswith('"'))
