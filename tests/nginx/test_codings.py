@@ -7,6 +7,7 @@ The name of a test is its rule. What needs no second coding or protocol to show 
 import asyncio
 import functools
 import itertools
+import time
 
 from harness import coding, http1, http2, http3
 from harness.case import NginxCase, body
@@ -350,6 +351,39 @@ class Rules(NginxCase):
                 for stream in streams:
                     connection.cancel(stream)
         self.assert_coded(self.fetch(f"{prefix}/large.html"), LARGE)
+
+    @each
+    def test_slow_reader_holds_the_source_back_and_gets_it_all(self, prefix):
+        if self.protocol == "h3":
+            self.skipTest("aioquic opens its windows by itself")
+        length, key = 40_000_000, f"slow{prefix}{self.protocol}"
+        uri = prefix + path("length", length, kind="random", type="text/html", key=key).replace("/up/", "/direct/")
+        if self.protocol == "h1":
+            with http1.Connection(self.nginx.ports[0], 20 * slowness(), receive_buffer=4096) as connection:
+                connection.send(uri, self.coding)
+                held = self.held(prefix, key)
+                found = connection.read().body
+        else:
+            with http2.Connection(self.nginx.ports[1], 1000, 20 * slowness()) as connection:
+                stream = connection.request(uri, self.coding)
+                connection.step_for(0.2)
+                held = self.held(prefix, key)
+                connection.greedy = True
+                connection.grant(stream, 64 << 20)
+                connection.finish([stream])
+            found = stream.body
+        self.assertLess(held, 28_000_000)
+        self.assert_same(coding.check_whole(self.coding, found), body("random", length))
+
+    def held(self, prefix, key):
+        """How much was taken from the source, once that does not change."""
+        before, now = None, 0
+        until = time.monotonic() + 20 * slowness()
+        while before != now or not now:
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.5)
+            before, now = now, int(http1.get(self.nginx.ports[0], f"{prefix}/direct/sent?key={key}", None).body)
+        return now
 
     @each
     def test_a_reload_lets_what_has_begun_end(self, prefix):
